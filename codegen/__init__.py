@@ -1,0 +1,1 @@
+"""Turns `spec/` into `generated/`, and llama.cpp into `spec/`; never imported when serving."""

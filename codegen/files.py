@@ -1,0 +1,39 @@
+"""Reads the spec's JSON files: duplicate keys refused, each checked against its meta-schema."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+from codegen.problems import Problems
+
+
+def read_json(path: Path, problems: Problems) -> Any:
+    """The file's value, or None with the problem written down."""
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        value: dict[str, Any] = {}
+        for key, item in items:
+            if key in value:
+                problems.add(f"the key {key!r} stands twice in one object")
+            value[key] = item
+        return value
+
+    try:
+        text = path.read_text(encoding="utf-8")
+        return json.loads(text, object_pairs_hook=pairs)
+    except OSError as error:
+        problems.add(f"can't be read: {error.strerror}")
+    except ValueError as error:
+        problems.add(f"is not JSON: {error}")
+    return None
+
+
+def validate(data: Any, schema: dict[str, Any], problems: Problems) -> bool:
+    """Check data against a meta-schema; every mismatch becomes a problem with its path."""
+    before = len(problems.found)
+    for error in sorted(Draft202012Validator(schema).iter_errors(data), key=lambda e: e.json_path):
+        place = error.json_path.removeprefix("$").removeprefix(".")
+        problems.add(f"{place}: {error.message}" if place else error.message)
+    return len(problems.found) == before

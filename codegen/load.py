@@ -1,0 +1,259 @@
+"""Loads `spec/` into the frozen model, or says everything that is wrong with it."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from codegen.files import read_json, validate
+from codegen.model import (
+    Body,
+    Decision,
+    Divergence,
+    ErrorKind,
+    ErrorText,
+    Field,
+    Guard,
+    Pin,
+    Reply,
+    ReplyKey,
+    Route,
+    Series,
+    Spec,
+)
+from codegen.options import load_options
+from codegen.problems import Problems
+
+_BOUNDS = {
+    "INT32_MAX": "wire.INT32_MAX",
+    "INT64_MAX": "wire.INT64_MAX",
+    "FLOAT_MAX": "wire.FLOAT_MAX",
+    "-FLOAT_MAX": "-wire.FLOAT_MAX",
+    "INFINITY": "wire.INFINITY",
+}
+
+
+def load(root: Path) -> Spec:
+    """Read the spec under `root`; raises SpecError with every problem and its place."""
+    problems = Problems()
+    files = _Files(root, problems)
+    pin = files.read("pin.json", "pin")
+    routes = files.read("routes.json", "routes")
+    errors = files.read("errors.json", "errors")
+    metrics = files.read("metrics.json", "metrics")
+    divergences = files.read("divergences.json", "divergences")
+    options = files.read("options.json", "options")
+    bodies = files.read_folder("fields", "fields")
+    replies = files.read_folder("replies", "replies")
+    upstream = {p.stem: files.read(f"upstream/{p.name}", None) for p in files.folder("upstream")}
+    problems.raise_if_any()
+    spec = Spec(
+        pin=Pin(
+            pin["build"],
+            pin["commit"],
+            pin["recorded_with"]["package"],
+            pin["recorded_with"]["build"],
+        ),
+        routes=tuple(_route(r) for r in routes["routes"]),
+        bodies={name: _body(name, data) for name, data in bodies.items()},
+        replies={name: _reply(name, data) for name, data in replies.items()},
+        error_kinds={name: ErrorKind(name, **kind) for name, kind in errors["kinds"].items()},
+        error_texts=tuple(_error_text(name, text) for name, text in errors["texts"].items()),
+        metrics_prefix=metrics["prefix"],
+        metrics=tuple(_series(s) for s in metrics["series"]),
+        options=load_options(options, problems),
+        divergences=tuple(_divergence(d) for d in divergences["divergences"]),
+        upstream=upstream,
+        captures=_captures(root),
+    )
+    problems.raise_if_any()
+    _cross_check(spec, problems)
+    problems.raise_if_any()
+    return spec
+
+
+class _Files:
+    """Reads files of the spec and checks each against its meta-schema."""
+
+    def __init__(self, root: Path, problems: Problems) -> None:
+        self.root = root
+        self.problems = problems
+
+    def folder(self, name: str) -> list[Path]:
+        return sorted((self.root / name).glob("*.json"))
+
+    def read(self, name: str, schema: str | None) -> Any:
+        with self.problems.at(f"spec/{name}"):
+            data = read_json(self.root / name, self.problems)
+            if schema is None or data is None:
+                return data
+            meta = read_json(self.root / "schema" / f"{schema}.schema.json", self.problems)
+            return data if meta is not None and validate(data, meta, self.problems) else None
+
+    def read_folder(self, name: str, schema: str) -> dict[str, Any]:
+        return {p.stem: self.read(f"{name}/{p.name}", schema) for p in self.folder(name)}
+
+
+def _decision(data: dict[str, Any]) -> Decision:
+    return Decision(
+        data["status"],
+        data.get("reason", ""),
+        data.get("instead", ""),
+        tuple(data.get("divergences", ())),
+        tuple(data.get("evidence", ())),
+    )
+
+
+def _route(data: dict[str, Any]) -> Route:
+    plain = {
+        k: data[k]
+        for k in ("method", "path", "handler", "summary", "body", "stream", "public", "while_loading", "answered_by")
+        if k in data
+    }
+    lists = {k: tuple(data[k]) for k in ("replies", "modes", "query") if k in data}
+    guard = Guard(**data["guard"]) if "guard" in data else None
+    return Route(**plain, **lists, guard=guard, decision=_decision(data))
+
+
+def _bound(value: Any, wire: str) -> str:
+    if isinstance(value, str):
+        return _BOUNDS.get(value, f"settings.{value}")
+    return f"wire.f32({float(value)!r})" if wire == "float32" and value % 1 else (
+        repr(float(value)) if wire == "float32" else repr(value)
+    )
+
+
+def _field(name: str, data: dict[str, Any], parent: str | None = None) -> Field:
+    own = data["x-llama"]
+    limits = None
+    for kind, (low, high) in own.get("limits", {}).items():
+        limits = (kind, _bound(low, own["wire"]), _bound(high, own["wire"]))
+    return Field(
+        name=name,
+        description=data["description"],
+        wire=own["wire"],
+        decision=_decision(own),
+        schema=data,
+        read=own.get("read", "schema"),
+        limits=limits,
+        aliases=tuple(own.get("aliases", ())),
+        default=own.get("default"),
+        result=own.get("result"),
+        attribute_name=own.get("attribute"),
+        compiled_out=own.get("compiled_out", False),
+        parent=parent,
+        subfields=tuple(_field(n, d, name) for n, d in data.get("properties", {}).items())
+        if own["wire"] == "nested"
+        else (),
+    )
+
+
+def _body(name: str, data: dict[str, Any]) -> Body:
+    own = data["x-llama"]
+    return Body(
+        name=name,
+        title=data["title"],
+        description=data["description"],
+        upstream=own["upstream"],
+        read_by=own["read_by"],
+        style=own.get("style", "by_hand"),
+        extends=own.get("extends"),
+        type=data["type"],
+        fields=tuple(_field(n, d) for n, d in data["properties"].items()),
+        schema=data,
+    )
+
+
+def _reply(name: str, data: dict[str, Any]) -> Reply:
+    own = data["x-llama"]
+    required = set(data.get("required", ()))
+    return Reply(
+        name=name,
+        title=data["title"],
+        description=data["description"],
+        upstream=own["upstream"],
+        decision=_decision(own),
+        type=data.get("type", "object"),
+        keys=tuple(ReplyKey(k, s, k in required) for k, s in data.get("properties", {}).items()),
+        schema=data,
+        event=own.get("event"),
+    )
+
+
+def _error_text(name: str, data: dict[str, Any]) -> ErrorText:
+    parameters = tuple(dict.fromkeys(re.findall(r"(?<!\{)\{([a-z_]+)\}", data["text"])))
+    return ErrorText(
+        name, data["kind"], data["text"], parameters, tuple(data.get("keys", ())), data.get("own", "")
+    )
+
+
+def _series(data: dict[str, Any]) -> Series:
+    return Series(data["name"], data["kind"], data["help"], data["attribute"], _decision(data))
+
+
+def _divergence(data: dict[str, Any]) -> Divergence:
+    return Divergence(**{**data, "covers": tuple(data.get("covers", ()))})
+
+
+def _captures(root: Path) -> frozenset[str]:
+    """The names of all captures, as group/name."""
+    names: set[str] = set()
+    for path in sorted((root / "captures").glob("*.json")):
+        data = read_json(path, Problems())
+        names |= {f"{path.stem}/{c['name']}" for c in (data or {}).get("captures", ())}
+    return frozenset(names)
+
+
+def _cross_check(spec: Spec, problems: Problems) -> None:
+    """Every name that one file uses must stand in the file that owns it."""
+    settings = {o.setting for o in spec.options if o.setting}
+    texts = {t.name for t in spec.error_texts}
+    with problems.at("spec/routes.json"):
+        for route in spec.routes:
+            with problems.at(f"{route.method} {route.path}"):
+                if route.body and route.body not in spec.bodies:
+                    problems.add(f"no body spec/fields/{route.body}.json")
+                for reply in route.replies:
+                    if reply not in spec.replies:
+                        problems.add(f"no reply spec/replies/{reply}.json")
+                if route.guard and route.guard.error not in texts:
+                    problems.add(f"no error text {route.guard.error!r} in spec/errors.json")
+                if route.guard and route.guard.setting not in settings:
+                    problems.add(f"no setting {route.guard.setting!r} in spec/options.json")
+    for body in spec.bodies.values():
+        with problems.at(f"spec/fields/{body.name}.json"):
+            if body.extends and body.extends not in spec.bodies:
+                problems.add(f"no body spec/fields/{body.extends}.json")
+            for f in body.live:
+                for name in re.findall(
+                    r"settings\.(\w+)", f.default_expression + str(f.limits or "")
+                ):
+                    if name not in settings:
+                        problems.add(f"{f.name}: no setting {name!r} in spec/options.json")
+    with problems.at("spec/errors.json"):
+        for text in spec.error_texts:
+            if text.kind not in spec.error_kinds:
+                problems.add(f"{text.name}: no kind {text.kind!r}")
+    known = {d.id for d in spec.divergences}
+    for place, decision in _decisions(spec):
+        with problems.at(place):
+            for name in decision.divergences:
+                if name not in known:
+                    problems.add(f"no divergence {name!r} in spec/divergences.json")
+            for capture in decision.evidence:
+                if capture not in spec.captures:
+                    problems.add(f"no capture {capture!r} under spec/captures")
+
+
+def _decisions(spec: Spec) -> list[tuple[str, Decision]]:
+    """Every decision in the spec with its place."""
+    return [
+        *((f"spec/routes.json: {r.method} {r.path}", r.decision) for r in spec.routes),
+        *(
+            (f"spec/fields/{b.name}.json: {f.name}", f.decision)
+            for b in spec.bodies.values()
+            for parent in b.fields
+            for f in (parent, *parent.subfields)
+        ),
+        *((f"spec/replies/{r.name}.json", r.decision) for r in spec.replies.values()),
+        *((f"spec/metrics.json: {s.name}", s.decision) for s in spec.metrics),
+    ]

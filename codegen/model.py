@@ -1,0 +1,337 @@
+"""The spec as frozen dataclasses: the only place that knows what a route, a field or a reply is."""
+
+import keyword
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+STATUSES = ("supported", "inert", "deferred", "not_applicable")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Whether something is supported, and what stands in its place where it isn't."""
+
+    status: str
+    reason: str = ""
+    instead: str = ""
+    divergences: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A setting without which a route answers an error."""
+
+    setting: str
+    error: str
+
+
+@dataclass(frozen=True)
+class Route:
+    """One method and path, and the handler behind it."""
+
+    method: str
+    path: str
+    handler: str
+    summary: str
+    decision: Decision
+    body: str | None = None
+    replies: tuple[str, ...] = ()
+    stream: str | None = None
+    public: bool = False
+    while_loading: str = "refuse"
+    modes: tuple[str, ...] = ("single", "router")
+    guard: Guard | None = None
+    query: tuple[str, ...] = ()
+    answered_by: str = "handler"
+
+    @cached_property
+    def template_path(self) -> str:
+        """The path in the web framework's spelling."""
+        return "/".join(f"{{{p[1:]}}}" if p.startswith(":") else p for p in self.path.split("/"))
+
+    @cached_property
+    def path_parameters(self) -> tuple[str, ...]:
+        return tuple(p[1:] for p in self.path.split("/") if p.startswith(":"))
+
+    @cached_property
+    def function(self) -> str:
+        """A Python name that is unique among the routes."""
+        words = [w.strip(":") for w in self.path.replace("-", "_").replace(".", "_").split("/")]
+        return "_".join([self.method.lower(), *[w for w in words if w]])
+
+    @cached_property
+    def served(self) -> bool:
+        """Whether a handler of ours answers it."""
+        return self.answered_by == "handler" and self.decision.status in ("supported", "inert")
+
+
+@dataclass(frozen=True)
+class Field:
+    """One key of a request body."""
+
+    name: str
+    description: str
+    wire: str
+    decision: Decision
+    schema: dict[str, Any]
+    read: str = "schema"
+    limits: tuple[str, str, str] | None = None
+    """("reject" or "clamp", low, high), as Python expressions."""
+    aliases: tuple[str, ...] = ()
+    default: Any = None
+    result: str | None = None
+    attribute_name: str | None = None
+    compiled_out: bool = False
+    parent: str | None = None
+    """The nested field that it is part of."""
+    subfields: tuple["Field", ...] = ()
+
+    @property
+    def attribute(self) -> str:
+        """The attribute of the read request."""
+        name = self.attribute_name or self.name.replace(".", "_").replace("-", "_")
+        return f"{name}_" if keyword.iskeyword(name) else name
+
+    @property
+    def names(self) -> str:
+        """All spellings, as Python arguments."""
+        return ", ".join(f'"{n}"' for n in (self.name, *self.aliases))
+
+    @property
+    def python_type(self) -> str:
+        """The type of the read value."""
+        plain = {
+            "int32": "int", "uint32": "int", "int64": "int", "float32": "float",
+            "bool": "bool", "string": "str", "json": "Json",
+        }
+        return self.result or plain.get(self.wire, "Json")
+
+    @property
+    def default_expression(self) -> str:
+        """The default, as a Python expression."""
+        if isinstance(self.default, dict) and "server" in self.default:
+            value = f"settings.{self.default['server']}"
+            return f"wire.f32({value})" if self.wire == "float32" else value
+        if isinstance(self.default, list) and self.python_type.startswith("tuple"):
+            return "()" if not self.default else repr(tuple(self.default))
+        return _literal(self.default)
+
+    @property
+    def uses_settings(self) -> bool:
+        return "settings." in self.default_expression or bool(
+            self.limits and any("settings." in bound for bound in self.limits[1:])
+        )
+
+    @property
+    def limits_argument(self) -> str:
+        """`reject=(…, …)` or `clamp=(…, …)` with a leading comma, or nothing."""
+        return f", {self.limits[0]}=({self.limits[1]}, {self.limits[2]})" if self.limits else ""
+
+    @property
+    def reader(self) -> str:
+        """The call that reads it, as a Python expression."""
+        if self.read == "raw":
+            return f'wire.raw(body, "{self.name}")'
+        if self.read == "at":
+            return f'wire.at(body, "{self.name}")'
+        default = self.default_expression
+        if self.read == "json_value":
+            return f'wire.{self.wire}_or(body, "{self.name}", {default})'
+        source = f'wire.nested(body, "{self.parent}")' if self.parent else "body"
+        function = {"bool": "boolean"}.get(self.wire, self.wire)
+        extra = f", read=customs.{self.attribute}" if self.wire == "custom" else ""
+        return f"wire.{function}({source}, {self.names}{extra}, default={default}{self.limits_argument})"
+
+
+def _literal(value: Any) -> str:
+    """A Python literal with double quotes."""
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    return repr(value)
+
+
+@dataclass(frozen=True)
+class Body:
+    """One request body and how it is read."""
+
+    name: str
+    title: str
+    description: str
+    upstream: str
+    read_by: str
+    style: str
+    extends: str | None
+    type: str
+    fields: tuple[Field, ...]
+    schema: dict[str, Any]
+
+    @cached_property
+    def live(self) -> tuple[Field, ...]:
+        """The fields that the pinned binary reads, nested ones in the place of their parent."""
+        return tuple(
+            sub
+            for f in self.fields
+            if not f.compiled_out
+            for sub in (f.subfields if f.wire == "nested" else (f,))
+        )
+
+    @cached_property
+    def count(self) -> int:
+        """Fields as the coverage counts them: nested ones too, and those compiled out."""
+        return sum(1 + len(f.subfields) for f in self.fields)
+
+    @cached_property
+    def customs(self) -> tuple[Field, ...]:
+        """Fields whose reading is hand-written."""
+        return tuple(f for f in self.live if f.wire == "custom")
+
+    @property
+    def uses_settings(self) -> bool:
+        return any(f.uses_settings for f in self.live)
+
+    @property
+    def uses_triggers(self) -> bool:
+        return any("Trigger" in f.python_type for f in self.live)
+
+    @property
+    def generated_reader(self) -> bool:
+        return self.read_by != "nobody" and self.type == "object" and bool(self.live)
+
+
+@dataclass(frozen=True)
+class ReplyKey:
+    """One key of a reply."""
+
+    name: str
+    schema: dict[str, Any]
+    required: bool
+
+    @property
+    def parameter(self) -> str:
+        name = self.name.replace(".", "_").replace("-", "_").lstrip("_")
+        return f"{name}_" if keyword.iskeyword(name) else name
+
+    @property
+    def constant(self) -> str | None:
+        """The Python literal of a key that never varies."""
+        return _literal(self.schema["const"]) if "const" in self.schema else None
+
+    @property
+    def python_type(self) -> str:
+        kinds = {
+            "integer": "int", "number": "float", "string": "str", "boolean": "bool",
+            "array": "list[Any]", "object": "dict[str, Any]", "null": "None",
+        }
+        kind = self.schema.get("type")
+        if isinstance(kind, list):
+            return " | ".join(dict.fromkeys(kinds.get(k, "Any") for k in kind))
+        if "$ref" in self.schema:
+            return "dict[str, Any]"
+        return kinds.get(str(kind), "Any")
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One reply body or one frame of a stream."""
+
+    name: str
+    title: str
+    description: str
+    upstream: str
+    decision: Decision
+    type: str
+    keys: tuple[ReplyKey, ...]
+    schema: dict[str, Any]
+    event: str | None = None
+
+    @property
+    def parameters(self) -> tuple[ReplyKey, ...]:
+        """The keys whose values the caller gives, required ones first."""
+        open_keys = [k for k in self.keys if k.constant is None]
+        return tuple(sorted(open_keys, key=lambda k: not k.required))
+
+    @property
+    def optional(self) -> bool:
+        """Whether any key may be left out."""
+        return any(not k.required for k in self.keys)
+
+
+@dataclass(frozen=True)
+class ErrorKind:
+    name: str
+    type: str
+    code: int
+    description: str
+    shape: str = "handler"
+
+
+@dataclass(frozen=True)
+class ErrorText:
+    """One error message and the object that it comes in."""
+
+    name: str
+    kind: str
+    text: str
+    parameters: tuple[str, ...]
+    keys: tuple[str, ...] = ()
+    own: str = ""
+
+    @property
+    def literal(self) -> str:
+        return ("f" if self.parameters else "") + _literal(self.text)
+
+    @property
+    def signature(self) -> str:
+        return ", ".join(
+            [f"{p}: object" for p in self.parameters] + [f"{k}: int" for k in self.keys]
+        )
+
+
+@dataclass(frozen=True)
+class Series:
+    """One Prometheus series."""
+
+    name: str
+    kind: str
+    help: str
+    attribute: str
+    decision: Decision
+
+
+@dataclass(frozen=True)
+class Divergence:
+    id: str
+    kind: str
+    upstream: str
+    ours: str
+    why: str
+    test: str
+    covers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Pin:
+    build: int
+    commit: str
+    recorded_package: str
+    recorded_build: int
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The whole spec."""
+
+    pin: Pin
+    routes: tuple[Route, ...]
+    bodies: dict[str, Body]
+    replies: dict[str, Reply]
+    error_kinds: dict[str, ErrorKind]
+    error_texts: tuple[ErrorText, ...]
+    metrics_prefix: str
+    metrics: tuple[Series, ...]
+    options: tuple[Any, ...]
+    divergences: tuple[Divergence, ...]
+    upstream: dict[str, Any] = field(default_factory=dict)
+    captures: frozenset[str] = frozenset()

@@ -1,0 +1,107 @@
+"""Says which files `generated/` holds and what each is made of."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from codegen import options
+from codegen.coverage import coverage_markdown
+from codegen.model import Body, Route, Spec
+from codegen.models import body_models, reply_models
+from codegen.render import render
+
+_RUNTIME = Path(__file__).parent / "runtime"
+
+
+@dataclass(frozen=True)
+class Handler:
+    """One function that handlers/ must have."""
+
+    name: str
+    body_parameter: str
+
+
+def outputs(spec: Spec) -> dict[str, str]:
+    """Every file under `generated/`, by its path there."""
+    files = dict(_python(spec))
+    files["COVERAGE.md"] = coverage_markdown(spec)
+    return files
+
+
+def _python(spec: Spec) -> Iterator[tuple[str, str]]:
+    yield "__init__.py", render("init.py.jinja", {})
+    yield "build.py", render("build.py.jinja", {"pin": spec.pin})
+    yield "errors.py", render(
+        "errors.py.jinja", {"kinds": spec.error_kinds.values(), "texts": spec.error_texts}
+    )
+    yield "metrics.py", render(
+        "metrics.py.jinja", {"prefix": spec.metrics_prefix, "metrics": spec.metrics}
+    )
+    yield "replies.py", render(
+        "replies.py.jinja",
+        {"replies": [r for r in spec.replies.values() if r.type == "object" and r.keys]},
+    )
+    yield "requests/__init__.py", render("requests_init.py.jinja", {})
+    for body in spec.bodies.values():
+        if body.generated_reader:
+            yield f"requests/{body.name}.py", render("request.py.jinja", {"body": body})
+    yield "routes.py", render("routes.py.jinja", _routes(spec))
+    yield "models/__init__.py", render("models_init.py.jinja", {})
+    yield "models/bodies.py", body_models(spec)
+    yield "models/replies.py", reply_models(spec)
+    yield from options.outputs(spec.options)
+    for path in sorted(_RUNTIME.glob("*.py")):
+        if path.name != "__init__.py":
+            yield path.name, _runtime(path)
+
+
+def _runtime(path: Path) -> str:
+    """A hand-written helper, copied with a line that says where it is kept."""
+    docstring, rest = path.read_text(encoding="utf-8").split("\n\n", 1)
+    note = f"# Copied by `python -m codegen gen` from codegen/runtime/{path.name}; edit that."
+    return f"{docstring}\n{note}\n\n{rest}"
+
+
+def _routes(spec: Spec) -> dict[str, object]:
+    served = [r for r in spec.routes if "single" in r.modes]
+    names = dict.fromkeys(r.handler for r in served if r.served)
+    bodies = {r.handler: _reader(spec, r) for r in served if r.served}
+    return {
+        "routes": [_RouteView(r, _reader_kind(spec, r)) for r in served],
+        "handlers": [Handler(n, bodies[n]) for n in names],
+        "public_paths": [r.path for r in served if r.public],
+        "route_bodies": _route_bodies(spec, served),
+    }
+
+
+class _RouteView:
+    """A route and who reads its body."""
+
+    def __init__(self, route: Route, body_reader: str) -> None:
+        self._route = route
+        self.body_reader = body_reader
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._route, name)
+
+
+def _reader_kind(spec: Spec, route: Route) -> str:
+    if route.body is None:
+        return "none"
+    body = spec.bodies[route.body]
+    if body.read_by == "route" and body.generated_reader:
+        return "route"
+    return "none" if body.read_by == "nobody" else "handler"
+
+
+def _reader(spec: Spec, route: Route) -> str:
+    kind = _reader_kind(spec, route)
+    if kind == "route" and route.body:
+        return f", body: {spec.bodies[route.body].title}Request"
+    return ", body: Json" if kind == "handler" else ""
+
+
+def _route_bodies(spec: Spec, routes: list[Route]) -> list[Body]:
+    names = sorted({r.body for r in routes if r.body and r.served})
+    used = {r.body for r in routes if r.served and _reader_kind(spec, r) == "route"}
+    return [spec.bodies[n] for n in names if n in used]
