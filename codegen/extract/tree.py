@@ -1,0 +1,63 @@
+"""An unpacked llama.cpp tree, and the problems met while reading it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from codegen.extract.cpp import CppError, Source, read_source
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """Something the extractor doesn't recognise: where, what, and the text there."""
+
+    path: str
+    line: int
+    message: str
+    text: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.path}:{self.line}" if self.line else self.path
+        return f"{where}: {self.message}" + (f": {self.text}" if self.text else "")
+
+
+@dataclass
+class Tree:
+    """Reads files below `root` once each, and collects every problem instead of stopping."""
+
+    root: Path
+    problems: list[Problem] = field(default_factory=list)
+    _sources: dict[str, Source] = field(default_factory=dict)
+
+    def source(self, path: str) -> Source:
+        """The tokens of the file at `path`; an empty file, and a problem, if it can't be read."""
+        if path not in self._sources:
+            self._sources[path] = self._read(path)
+        return self._sources[path]
+
+    def paths(self, pattern: str) -> list[str]:
+        """The files that match a glob pattern, sorted, relative to the root."""
+        return sorted(found.relative_to(self.root).as_posix() for found in self.root.glob(pattern))
+
+    def problem(self, source: Source, index: int, message: str) -> None:
+        """Note what stands at token `index` as not recognised."""
+        line = source[index].line if 0 <= index < len(source) else 0
+        self.problems.append(Problem(source.path, line, message, source.snippet(index)))
+
+    def missing(self, path: str, message: str) -> None:
+        """Note that `path` lacks something the extractor looks for."""
+        self.problems.append(Problem(path, 0, message))
+
+    def _read(self, path: str) -> Source:
+        try:
+            text = (self.root / path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+            self.missing(path, f"can't be read ({reason})")
+            return Source(path, ())
+        try:
+            return read_source(path, text)
+        except CppError as error:
+            self.problems.append(Problem(path, error.line, str(error)))
+            return Source(path, ())
