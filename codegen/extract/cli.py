@@ -8,9 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from codegen.extract.bodies import extract_bodies
+from codegen.extract.build import extract_build
+from codegen.extract.errors import extract_errors
 from codegen.extract.fields import extract_fields
+from codegen.extract.metrics import extract_metrics
 from codegen.extract.options import extract_options
 from codegen.extract.render import render
+from codegen.extract.replies import extract_replies
 from codegen.extract.routes import extract_routes
 from codegen.extract.structs import Structs
 from codegen.extract.tree import Tree
@@ -21,11 +26,16 @@ OUT = Path("spec/upstream")
 def extract(tree: Tree) -> dict[str, dict[str, Any]]:
     """Every document by file name; problems are left in `tree.problems`."""
     structs = Structs(tree)
-    return {
+    documents = {
         "routes.json": extract_routes(tree),
         "fields.json": extract_fields(tree, structs),
+        "bodies.json": extract_bodies(tree),
+        "reply_keys.json": extract_replies(tree),
         "options.json": extract_options(tree, structs),
+        "errors.json": extract_errors(tree),
+        "metrics.json": extract_metrics(tree),
     }
+    return {**documents, "build.json": extract_build(tree.root, documents)}
 
 
 def main(argv: Sequence[str]) -> int:

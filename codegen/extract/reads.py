@@ -69,7 +69,7 @@ def _read(source: Source, i: int) -> Read | None:
     if text == "[" and source[i - 1].kind in ("id", "punct") and source.closes(i):
         close = source.close(i)
         key = literal(source.slice(i + 1, close))
-        if key is None or source.text(i - 1) not in (")", "]") and source[i - 1].kind != "id":
+        if key is None or not (source.text(i - 1) in (")", "]") or source[i - 1].kind == "id"):
             return None
         if _is_written(source, close):
             return None

@@ -14,7 +14,7 @@ CONSTANTS = "include/llama.h"
 Value = int | float | str | bool | list["Value"] | None
 
 _QUALIFIERS = frozenset(("struct", "enum", "const", "mutable", "static", "constexpr", "inline"))
-_LIMITS = {
+_LIMITS: dict[str, Value] = {
     "INT32_MAX": 2**31 - 1,
     "INT32_MIN": -(2**31),
     "UINT32_MAX": 2**32 - 1,
