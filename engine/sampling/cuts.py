@@ -1,0 +1,161 @@
+"""The steps that leave fewer candidates: top-k, top-p, min-p, typical, top-n-sigma, XTC."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.sampling.candidates import Candidates, Floats, log
+from engine.sampling.libstdcxx import sort, sort_all_equal
+from engine.sampling.order import REPLAYED, top_order
+from engine.sampling.rng import Mt19937
+from engine.sampling.step import Step
+
+_TOP_P_FIRST = 256  # how many of more than 1024 candidates top-p sorts before it sorts them all
+
+
+class TopK(Step):
+    """Keep the k highest logits; only built when k > 0."""
+
+    def __init__(self, k: int) -> None:
+        self._k = k
+
+    def apply(self, candidates: Candidates) -> None:
+        if candidates.sorted:
+            candidates.keep_first(self._k)
+        else:
+            candidates.sort_top(self._k)
+
+
+class TopP(Step):
+    """Keep the likeliest candidates that together reach p, at least `min_keep`; p < 1."""
+
+    def __init__(self, p: float, min_keep: int) -> None:
+        self._p, self._min_keep = np.float32(p), min_keep
+
+    def apply(self, candidates: Candidates) -> None:
+        p = candidates.softmax()
+        if not candidates.sorted:
+            if candidates.size > 1024:
+                first = top_order(candidates.logits, _TOP_P_FIRST)
+                kept = self._reached(p[first])
+                if kept is not None:
+                    candidates.take(first[:kept])
+                    candidates.sorted = True
+                    return
+            candidates.sort()
+            p = candidates.p if candidates.p is not None else p
+        kept = self._reached(p)
+        if kept is not None:
+            candidates.keep_first(kept)
+
+    def _reached(self, p: Floats) -> int | None:
+        """How many leading candidates it takes to reach p, or None if these aren't enough."""
+        start = max(self._min_keep, 1) - 1
+        enough = np.add.accumulate(p)[start:] >= self._p
+        return start + int(enough.argmax()) + 1 if enough.any() else None
+
+
+class MinP(Step):
+    """Keep what is at least p times as likely as the likeliest, at least `min_keep`; p > 0."""
+
+    def __init__(self, p: float, min_keep: int) -> None:
+        self._log_p, self._min_keep = log(np.float32(p)), min_keep
+
+    def apply(self, candidates: Candidates) -> None:
+        if not candidates.sorted:
+            lowest = max(candidates.logits.max(), np.finfo(np.float32).min)
+            kept = np.flatnonzero(candidates.logits >= np.float32(lowest) + self._log_p)
+            if len(kept) and len(kept) >= self._min_keep:
+                candidates.take(kept)
+                return
+            candidates.sort()
+        start = max(self._min_keep, 1)
+        below = candidates.logits[start:] < candidates.logits[0] + self._log_p
+        if below.any():
+            candidates.keep_first(start + int(below.argmax()))
+
+
+class Typical(Step):
+    """Keep the candidates whose surprise is nearest the entropy until they exceed p; p < 1."""
+
+    def __init__(self, p: float, min_keep: int) -> None:
+        self._p, self._min_keep = np.float32(p), min_keep
+
+    def apply(self, candidates: Candidates) -> None:
+        candidates.sort()
+        p = candidates.softmax()
+        surprise = -log(p)
+        entropy = np.add.accumulate(p * surprise)[-1]
+        order = self._order(np.abs(surprise - entropy))
+        start = max(self._min_keep, 1) - 1
+        enough = np.add.accumulate(p[order])[start:] > self._p
+        if enough.any():
+            order = order[: start + int(enough.argmax()) + 1]
+        candidates.take(order)
+        candidates.sorted = False
+
+    @staticmethod
+    def _order(scores: Floats) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+        # One probability of zero makes every score NaN, and the reference sorts them all the same.
+        if np.isnan(scores[0]):
+            return sort_all_equal(len(scores))
+        order = np.argsort(scores, kind="stable")
+        falling = scores[order]
+        if len(scores) <= REPLAYED and (falling[1:] == falling[:-1]).any():
+            return sort(scores)
+        return order
+
+
+class TopNSigma(Step):
+    """Rule out logits more than n standard deviations below the highest; n > 0."""
+
+    def __init__(self, n: float) -> None:
+        self._n = np.float32(n)
+
+    def apply(self, candidates: Candidates) -> None:
+        if candidates.size <= 1:
+            return
+        logits = candidates.logits
+        finite = logits[logits != -np.inf]
+        if not len(finite):
+            return
+        count = np.float32(len(finite))
+        away = finite - np.add.accumulate(finite)[-1] / count
+        deviation = np.sqrt(_sum_of_squares(away) / count)
+        out = logits < finite.max() - self._n * deviation
+        candidates.replace_logits(np.where(out, np.float32(-np.inf), logits))
+
+
+def _sum_of_squares(values: Floats) -> np.float32:
+    """A float32 sum of squares taken in double, as C++ does for `acc += pow(float, 2)`.
+
+    Exact for small rows; over many values squares are rounded first, for speed.
+    """
+    if len(values) > 1024:
+        total: np.float32 = np.add.accumulate(values * values)[-1]
+        return total
+    total = np.float32(0)
+    for square in (values.astype(np.float64) ** 2).tolist():
+        total = np.float32(float(total) + square)
+    return total
+
+
+class Xtc(Step):
+    """With a given chance, drop all but the least likely of those above a threshold."""
+
+    def __init__(self, chance: float, threshold: float, min_keep: int, seed: int) -> None:
+        self._chance, self._threshold = np.float32(chance), np.float32(threshold)
+        self._min_keep, self._seed = min_keep, seed
+        self._rng = Mt19937(seed)
+
+    def apply(self, candidates: Candidates) -> None:
+        if candidates.size < 2 or self._rng.single() > self._chance:
+            return
+        candidates.sort()
+        below = candidates.softmax() < self._threshold
+        last = (int(below.argmax()) if below.any() else candidates.size) - 1
+        if last > 0 and candidates.size - last >= self._min_keep:
+            candidates.take(slice(last, None))
+
+    def reset(self) -> None:
+        self._rng = Mt19937(self._seed)

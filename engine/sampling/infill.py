@@ -1,0 +1,73 @@
+"""The infill sampler: end the text where that is likely enough, else join common beginnings."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.sampling.candidates import Candidates, Floats
+from engine.sampling.step import Step
+from engine.sampling.vocab import Vocab
+
+_LEAST = np.float32(0.2)
+
+
+class Infill(Step):
+    """Meant to stand after top-k and top-p: its work grows with the square of the candidates."""
+
+    def __init__(self, vocab: Vocab, end_token: int | None) -> None:
+        """`end_token` ends a turn, or else the text: taken when no text is likely enough."""
+        self._vocab, self._end_token = vocab, end_token
+
+    def apply(self, candidates: Candidates) -> None:
+        candidates.sort()
+        p = candidates.softmax()
+        ids = candidates.tokens().tolist()
+        ends = np.array([self._vocab.is_eog(token) for token in ids])
+        if np.float32(3) * _sum(p[ends]) * np.float32(candidates.size) > _sum(p[~ends]):
+            candidates.take(np.flatnonzero(ends))
+            return
+        self._join(candidates, p)
+        kept = self._keep(candidates, ends, _LEAST)
+        n_text = int((~kept).sum())
+        if not n_text:
+            self._end(candidates)
+            return
+        if candidates.p is not None:
+            candidates.p = candidates.p / _sum(candidates.p)
+        self._keep(candidates, kept, np.float32(1 / (n_text + 1)))
+
+    def _join(self, candidates: Candidates, p: Floats) -> None:
+        """Give a candidate's probability to the likelier of two that share a beginning."""
+        logits = candidates.writable_logits()
+        pieces = [self._vocab.piece(int(token), special=False) for token in candidates.tokens()]
+        for a, first in enumerate(pieces):
+            if not first:
+                continue
+            for b, second in enumerate(pieces):
+                if logits[a] == -np.inf:
+                    break
+                if a == b or logits[b] == -np.inf or not second.startswith(first):
+                    continue
+                into, out = (b, a) if p[b] > p[a] else (a, b)
+                p[into] += p[out]
+                p[out] = 0
+                logits[out] = -np.inf
+
+    @staticmethod
+    def _keep(candidates: Candidates, ends: np.ndarray, least: np.float32) -> np.ndarray:
+        """Keep ends and what is likely enough; returns which of the kept are ends."""
+        assert candidates.p is not None
+        kept = np.flatnonzero(ends | ~(candidates.p < least))
+        candidates.take(kept)
+        return ends[kept]
+
+    def _end(self, candidates: Candidates) -> None:
+        candidates.ids = np.array([self._end_token])
+        candidates.p = None
+        candidates.replace_logits(np.ones(1, dtype=np.float32))
+
+
+def _sum(values: Floats) -> np.float32:
+    """The float32 sum taken one after the other."""
+    total: np.float32 = np.add.accumulate(values)[-1] if len(values) else np.float32(0)
+    return total
