@@ -28,12 +28,14 @@ class Text:
     kind: str | None
     template: str | None
     expression: str | None
+    status: int | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The facts that are there."""
         facts = {
             "how": self.how,
             "kind": self.kind,
+            "status": self.status,
             "text": self.template,
             "expression": self.expression,
         }
@@ -113,19 +115,22 @@ def _texts(source: Source, found: list[Function]) -> Iterator[tuple[int, Text]]:
             if len(parts) == 2 and any(t.kind == "str" for t in source.slice(*parts[1])):
                 if source.text(parts[1][0]) in ("{", "json", FORMAT):
                     continue
-                kind = _sibling(source, i, "type")
                 template = _template(source.slice(*parts[1]))
-                yield i, Text(f"{{{source[i + 1].text}, …}}", kind, template, None)
+                kind = literal(_sibling(source, i, "type"))
+                code = spell(_sibling(source, i, "code"))
+                status = int(code) if code.isdigit() else None
+                how = f"{{{source[i + 1].text}, ...}}"
+                yield i, Text(how, kind, template, None, status)
 
 
-def _sibling(source: Source, brace: int, key: str) -> str | None:
-    """The value of `{"key", "value"}` that follows the pair whose brace is given."""
+def _sibling(source: Source, brace: int, key: str) -> tuple[Token, ...]:
+    """The value of `{"key", value}` that follows the pair whose brace is given."""
     i = source.close(brace) + 1
     while source.text(i) == "," and source.text(i + 1) == "{":
         if source[i + 2].value == key:
-            return literal(source.slice(i + 4, source.close(i + 1)))
+            return source.slice(i + 4, source.close(i + 1))
         i = source.close(i + 1) + 1
-    return None
+    return ()
 
 
 def _from_argument(

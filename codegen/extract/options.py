@@ -476,7 +476,12 @@ def _is_condition(text: str) -> bool:
 
 
 def _texts(tokens: tuple[Token, ...]) -> str:
-    return "".join(token.value for token in tokens if token.kind == "str")
+    """The string literals, joined; a macro like PRIu32 stands for its conversion."""
+    return "".join(
+        token.value if token.kind == "str" else token.text[3]
+        for token in tokens
+        if token.kind == "str" or re.fullmatch(r"PRI[a-z]\d+", token.text)
+    )
 
 
 def _print(conversion: str, value: Value) -> str | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from codegen.extract.cpp import Source, literal
 from codegen.extract.reads import written_key
-from codegen.extract.scopes import Function, functions, owner
+from codegen.extract.scopes import functions, owner
 from codegen.extract.tree import Tree
 
 FILES = "tools/server/*.cpp"
@@ -15,8 +16,8 @@ FILES = "tools/server/*.cpp"
 def extract_replies(tree: Tree) -> dict[str, Any]:
     """`reply_keys.json`: file → function → keys in source order.
 
-    `literals` are keys of JSON literals, with a slash below another key; `assigned` are those
-    of `object["key"] = value`, as `object: key`. Where one of two keys is chosen, a bar
+    `literals` holds the keys of each JSON literal, with a slash below another key; `assigned`
+    those of `object["key"] = value`, as `object: key`. Where one of two keys is chosen, a bar
     stands between them.
     """
     files = {}
@@ -24,12 +25,17 @@ def extract_replies(tree: Tree) -> dict[str, Any]:
     for path in tree.paths(FILES):
         source = tree.source(path).live
         found = functions(source)
-        per_function: dict[str, dict[str, list[str]]] = {}
-        for name, kind, key in _keys(source, found):
-            entry = per_function.setdefault(name, {"literals": [], "assigned": []})
-            if key not in entry[kind]:
-                entry[kind].append(key)
-                count += 1
+        per_function: dict[str, dict[str, list[Any]]] = {}
+        for i, kind, keys in _writes(source):
+            function = owner(found, i)
+            if function is None:
+                continue
+            entry = per_function.setdefault(function.name, {"literals": [], "assigned": []})
+            if kind == "literals":
+                entry["literals"].append(keys)
+            else:
+                entry["assigned"] += [key for key in keys if key not in entry["assigned"]]
+            count += len(keys)
         if per_function:
             files[path] = per_function
     if not files:
@@ -37,23 +43,25 @@ def extract_replies(tree: Tree) -> dict[str, Any]:
     return {"counts": {"keys": count}, "files": files}
 
 
-def _keys(source: Source, found: list[Function]) -> list[tuple[str, str, str]]:
-    """Function, kind and key of every key that is written."""
-    keys = []
+def _writes(source: Source) -> Iterator[tuple[int, str, list[str]]]:
+    """Position, kind and keys of every JSON literal and every assignment to a key."""
     pairs = _pairs(source)
-    for i in range(len(source)):
-        if i in pairs:
-            above = [pairs[j] for j in pairs if j < i < source.close(j)]
-            kind, key = "literals", "/".join([*above, pairs[i]])
-        else:
-            written = written_key(source, i)
-            if written is None:
-                continue
-            kind, key = "assigned", ": ".join(written)
-        function = owner(found, i)
-        if function is not None:
-            keys.append((function.name, kind, key))
-    return keys
+    literals: dict[int, list[str]] = {}
+    for i, key in pairs.items():
+        above = [j for j in pairs if j < i < source.close(j)]
+        outermost = min([i, *above])
+        # Pairs side by side in one pair of braces are one literal.
+        opening = outermost - 1
+        while source.text(opening) == "," and source.text(opening - 1) == "}":
+            opening = source.open(opening - 1) - 1
+        path = "/".join([*(pairs[j] for j in above), key])
+        literals.setdefault(opening, []).append(path)
+    for i, keys in literals.items():
+        yield i + 1, "literals", keys
+    for i in source.find("["):
+        written = written_key(source, i)
+        if written is not None:
+            yield i, "assigned", [": ".join(written)]
 
 
 def _pairs(source: Source) -> dict[int, str]:
