@@ -142,5 +142,3 @@ def _pack_bits(quants: Bytes, bits: int) -> Bytes:
         return packed
     each = np.unpackbits(quants[:, :, None], axis=2, count=bits, bitorder="little")
     return np.packbits(each.reshape(len(quants), -1), axis=1, bitorder="little")
-
-

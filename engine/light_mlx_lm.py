@@ -1,0 +1,31 @@
+"""Lets mlx-lm's models be imported without its command-line half, which takes seconds to import."""
+
+import importlib.util
+import sys
+from types import ModuleType
+from typing import Any
+
+
+def import_models_only() -> None:
+    """Make `import mlx_lm.models.…` load just that.
+
+    The package's own `__init__` imports transformers and lowers the process's limit of open
+    files; it still runs, but only when something asks the package itself for a name, for example
+    `mlx_lm.load`. Does nothing if mlx-lm has been imported already.
+    """
+    spec = importlib.util.find_spec("mlx_lm") if "mlx_lm" not in sys.modules else None
+    if spec is None or spec.loader is None:
+        return
+    package = importlib.util.module_from_spec(spec)
+    package.__dict__["__getattr__"] = lambda name: _import_all(package, name)
+    sys.modules["mlx_lm"] = package
+
+
+def _import_all(package: ModuleType, name: str) -> Any:
+    spec = package.__spec__
+    # Attributes that Python itself looks for must not set it off.
+    if (name.startswith("__") and name != "__version__") or spec is None or spec.loader is None:
+        raise AttributeError(name)
+    package.__dict__.pop("__getattr__", None)
+    spec.loader.exec_module(package)
+    return getattr(package, name)

@@ -1,0 +1,45 @@
+"""What loading a model gives, and what its caller may choose."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import mlx.nn as nn
+
+# "float32" makes every weight float32; "native" keeps the file's own precision where MLX can.
+Weights = Literal["float32", "native"]
+# Called with the part of the weights that is loaded, rising from 0 to 1.
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model that is ready to run, and what llama-server says about it.
+
+    `model` is an mlx-lm model: `model(tokens[B, T], cache=caches)` gives logits [B, T, V]. Llama
+    models keep GGUF's order of q and k rows and rotate pairs side by side, so GGUF's LoRA
+    adapters fit as they are. `metadata` is the GGUF file's, `{}` for a directory; `config` what
+    mlx-lm's model was built from. `n_params` and `size_bytes` count what the files hold, not what
+    is in memory.
+    """
+
+    model: nn.Module
+    metadata: Mapping[str, Any]
+    config: Mapping[str, Any]
+    path: Path
+    name: str
+    architecture: str
+    description: str
+    ftype: str
+    weights: Weights
+    vocab_type: int
+    n_vocab: int
+    n_ctx_train: int
+    n_embd: int
+    n_layer: int
+    n_head: int
+    n_head_kv: int
+    n_params: int
+    size_bytes: int
+    chat_template: str | None
