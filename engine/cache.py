@@ -1,7 +1,6 @@
 """One slot's KV cache together with the tokens it holds, so that the two can't part."""
 
 from collections.abc import Callable, Sequence
-from itertools import takewhile
 from typing import Any
 
 import mlx.core as mx
@@ -9,6 +8,9 @@ from mlx_lm.models.cache import can_trim_prompt_cache, trim_prompt_cache
 
 LayerCaches = list[Any]
 """mlx-lm's cache objects, one for each layer of the model."""
+
+
+_BLOCK = 512
 
 
 class SequenceCache:
@@ -21,10 +23,15 @@ class SequenceCache:
         self.tokens: list[int] = []
         """Change through the methods only."""
 
-    def common_prefix(self, tokens: Sequence[int]) -> int:
+    def common_prefix(self, tokens: list[int]) -> int:
         """How many tokens this cache and `tokens` begin with in common."""
-        pairs = zip(self.tokens, tokens, strict=False)
-        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        limit, at = min(len(self.tokens), len(tokens)), 0
+        # Slices compare in C; long prompts are looked at once per slot.
+        while at < limit and self.tokens[at : at + _BLOCK] == tokens[at : at + _BLOCK]:
+            at += _BLOCK
+        while at < limit and self.tokens[at] == tokens[at]:
+            at += 1
+        return min(at, limit)
 
     def keep_first(self, n_tokens: int) -> int:
         """Forget all but the first `n_tokens`; returns how many could be kept.

@@ -1,35 +1,223 @@
-"""The engine: one thread that owns the model and every MLX call, reached through thread-safe calls."""
+"""The engine: one thread that owns the model and every MLX call, and how others reach it."""
 
+import itertools
+import logging
+import queue
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Literal
+from typing import Any, Literal, Protocol, TypeVar
 
-from engine.events import Event
+import mlx.core as mx
+
+from engine.commands import Ask, Cancel, Command, Submit
+from engine.errors import ModelError
+from engine.events import FailureKind
 from engine.metrics import Metrics
-from engine.settings import EngineSettings
+from engine.run import Request, Sink
+from engine.scheduler import Scheduler, Vocabulary
+from engine.settings import ContextSizes, EngineSettings, context_sizes
 from engine.slot import SlotView
 from engine.task import CompletionTask
 
+log = logging.getLogger(__name__)
+
 State = Literal["loading", "ready", "failed", "stopped"]
+T = TypeVar("T")
+OnProgress = Callable[[float], None]
+
+_STOPPED = "the server is shutting down"
+
+
+class LoadedModel(Protocol):
+    """What loading has to bring."""
+
+    @property
+    def model(self) -> Any:
+        """mlx-lm's model: called with int32 [B, T] and caches, it gives logits [B, T, V]."""
+
+    @property
+    def tokenizer(self) -> Vocabulary: ...
+
+    @property
+    def n_ctx_train(self) -> int: ...
+
+
+_FREE_BUFFERS_KEPT = 1 << 30
+"""Bytes of freed buffers MLX may hold on to: room for one step's temporaries, no hoard."""
 
 
 class Engine:
-    """Loads a model and answers tasks until it is stopped; every method may be called from any thread."""
+    """Loads a model and answers tasks until it is stopped; any thread may call any method.
 
-    def __init__(self, settings: EngineSettings) -> None:
-        raise NotImplementedError
+    What is handed in while the model loads is done afterwards. When the thread can't go on,
+    everything pending fails, and so does everything handed in later: nobody waits for ever.
+    """
 
-    def start(self, *, on_progress: Callable[[float], None] | None = None) -> None:
-        """Start the thread and load the model there; `on_progress` gets shares of 1 on that thread."""
+    def __init__(
+        self, settings: EngineSettings, load: Callable[[OnProgress | None], LoadedModel]
+    ) -> None:
+        """Nothing is loaded before `start()`; `load` is called once, on the engine's thread."""
+        self.settings = settings
+        self._load_model = load
+        self.state: State = "loading"
+        self.failure = ""
+        """Why the state is "failed" or "stopped", as a line that can be shown."""
+        self._model: LoadedModel | None = None
+        self._sizes: ContextSizes | None = None
+        self._on_progress: OnProgress | None = None
+        self._inbox: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
+        self._ids = itertools.count()
+        self._lock = threading.Lock()
+        self._settled = threading.Event()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._main, name="engine", daemon=True)
 
-    def wait_ready(self, timeout: float | None = None) -> bool: ...
+    def start(self, *, on_progress: OnProgress | None = None) -> None:
+        """Load the model on the engine's thread; `on_progress` is called there with shares of 1."""
+        self._on_progress = on_progress
+        self._thread.start()
 
-    def submit(self, task: CompletionTask, sink: Callable[[Event], None]) -> int: ...
+    def wait_ready(self, timeout: float | None = None) -> bool:
+        """Wait, at most `timeout` seconds, until loading is over; whether the model can be used."""
+        self._settled.wait(timeout)
+        return self.state == "ready"
 
-    def cancel(self, task_id: int) -> None: ...
+    def stop(self, timeout: float | None = None) -> bool:
+        """Fail what is pending and end the thread; False if that takes over `timeout` seconds."""
+        self._stopping = True
+        self._inbox.put(None)
+        if self._thread.ident is None:
+            self._close(None, "stopped", _STOPPED)
+        else:
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
 
-    def slots(self) -> "Future[list[SlotView]]": ...
+    @property
+    def model(self) -> LoadedModel:
+        """The loaded model's description; raises RuntimeError before the engine is ready."""
+        return _loaded(self._model)
 
-    def metrics(self, *, reset_recent: bool) -> "Future[Metrics]": ...
+    @property
+    def tokenizer(self) -> Vocabulary:
+        """The model's tokenizer, for any thread; raises RuntimeError before it is loaded."""
+        return self.model.tokenizer
 
-    def stop(self, timeout: float | None = None) -> None: ...
+    @property
+    def sizes(self) -> ContextSizes:
+        """Slots and context sizes; raises RuntimeError before the model is loaded."""
+        return _loaded(self._sizes)
+
+    def submit(self, task: CompletionTask, sink: Sink) -> int:
+        """Serve a task and return its id.
+
+        `sink` gets its events on the engine's thread, possibly before this returns; the last is
+        a Final or a Failed. A sink that raises has its task cancelled.
+        """
+        request = Request(next(self._ids), task, sink)
+        self._put(Submit(request))
+        return request.id
+
+    def cancel(self, task_id: int) -> None:
+        """Drop a task; its slot is free after the step that is running. No event tells of it."""
+        self._put(Cancel(task_id))
+
+    def slots(self) -> "Future[list[SlotView]]":
+        """Every slot, as it is between two steps."""
+        return self.ask(Scheduler.slots)
+
+    def metrics(self, *, reset_recent: bool) -> "Future[Metrics]":
+        """The counts as they are between two steps; `reset_recent` starts the rates afresh."""
+        return self.ask(lambda scheduler: scheduler.metrics(reset_recent=reset_recent))
+
+    def ask(self, question: Callable[[Scheduler], T]) -> "Future[T]":
+        """Call `question` on the engine's thread between two steps.
+
+        The future fails with `EngineUnavailable` if the engine can't go on.
+        """
+        command = Ask(question)
+        self._put(command)
+        return command.answer
+
+    def _put(self, command: Command) -> None:
+        with self._lock:
+            if self.state in ("loading", "ready"):
+                self._inbox.put(command)
+                return
+        command.refuse(*self._refusal())
+
+    def _refusal(self) -> tuple[FailureKind, str]:
+        return ("unavailable" if self.state == "stopped" else "server", self.failure)
+
+    # On the engine's thread.
+
+    def _main(self) -> None:
+        scheduler: Scheduler | None = None
+        state: State = "failed"
+        failure = ""
+        try:
+            scheduler = self._load()
+            self._serve(scheduler)
+            state, failure = "stopped", _STOPPED
+        except ModelError as error:
+            failure = str(error)
+        except BaseException as error:
+            log.exception("the engine can't go on")
+            failure = f"the engine failed: {error or type(error).__name__}"
+        finally:
+            self._close(scheduler, state, failure)
+
+    def _load(self) -> Scheduler:
+        mx.set_cache_limit(_FREE_BUFFERS_KEPT)
+        self._model = self._load_model(self._on_progress)
+        self._sizes = context_sizes(self.settings, self._model.n_ctx_train)
+        model, tokenizer = self._model.model, self._model.tokenizer
+        scheduler = Scheduler(model, tokenizer, self.settings, self._sizes)
+        self.state = "ready"
+        self._settled.set()
+        return scheduler
+
+    def _serve(self, scheduler: Scheduler) -> None:
+        """Step while there is work, between steps do what others ask for, else sleep."""
+        while not self._stopping:
+            self._take_commands(scheduler)
+            if scheduler.idle or self._stopping:
+                continue
+            try:
+                scheduler.step()
+            except Exception as error:
+                log.exception("a step failed")
+                scheduler.fail_running("server", f"got exception: {error}")
+
+    def _take_commands(self, scheduler: Scheduler) -> None:
+        """Carry out all there is; with nothing else to do, wait for the first."""
+        if scheduler.idle and self._inbox.empty():
+            mx.clear_cache()
+            self._carry_out(self._inbox.get(), scheduler)
+        while not self._inbox.empty():
+            self._carry_out(self._inbox.get(), scheduler)
+
+    def _carry_out(self, command: Command | None, scheduler: Scheduler) -> None:
+        if command is not None:
+            command.carry_out(scheduler)
+
+    def _close(self, scheduler: Scheduler | None, state: State, failure: str) -> None:
+        """Refuse all that is pending, and from now on all that comes."""
+        with self._lock:
+            self.state, self.failure = state, failure
+        kind, message = self._refusal()
+        try:
+            if scheduler is not None:
+                scheduler.fail_all(kind, message)
+        finally:
+            while not self._inbox.empty():
+                command = self._inbox.get()
+                if command is not None:
+                    command.refuse(kind, message)
+            self._settled.set()
+
+
+def _loaded(value: T | None) -> T:
+    if value is None:
+        raise RuntimeError("the model isn't loaded")
+    return value

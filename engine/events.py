@@ -28,14 +28,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class TokenProbs(Candidate):
-    """The chosen token with the text sent for it, and the `n_probs` best candidates it stood among."""
+    """The chosen token with the text sent for it, and the `n_probs` best of all candidates."""
 
     top: tuple[Candidate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """A slot took the task up and its prompt fits: send the headers. Streams without progress only."""
+    """A slot took the task up and its prompt fits. For streams without progress only."""
 
     n_prompt_tokens: int
     n_prompt_tokens_cache: int
@@ -43,7 +43,7 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """So much of the prompt is evaluated: once at the start, then after every batch. Token counts."""
+    """So many tokens of the prompt are evaluated: sent at the start and after every batch."""
 
     total: int
     cache: int
@@ -70,9 +70,11 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Final:
-    """The task is done. A stream has had its text, tokens and probabilities: all three are empty."""
+    """The task is done. A stream has had text, tokens and probabilities: here they are empty."""
 
     content: str
+    held_back: str
+    """Of a stream, text that a limit left waiting for more: llama-server drops it."""
     tokens: tuple[int, ...]
     """Empty also unless `return_tokens`."""
     id_slot: int

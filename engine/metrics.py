@@ -1,5 +1,6 @@
-"""Server-wide counts since the start, and since they were last read: what llama-server's /metrics shows."""
+"""Server-wide counts, since the start and since they were last read, as /metrics shows them."""
 
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 from engine.timings import Clock
@@ -49,6 +50,10 @@ class Metrics:
     n_accepted_per_position: list[int] = field(default_factory=list)
     n_slots_processing: int = 0
     n_tasks_deferred: int = 0
+
+    def copy(self) -> "Metrics":
+        """Counts that stay as they are now."""
+        return deepcopy(self)
 
     def add_prompt(self, n_tokens: int, time_us: int) -> None:
         """Count evaluated prompt tokens."""

@@ -1,14 +1,12 @@
 """How the engine is set up: values from the command line, none defaulted here."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
     """llama-server's options under its names; token counts unless said otherwise."""
 
-    model: Path
     n_ctx: int
     """Context of all slots together; 0 takes the model's."""
     n_parallel: int

@@ -1,74 +1,12 @@
 """A slot: the place where one task at a time is served, with a cache that outlives the task."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import Enum, auto
+from dataclasses import dataclass
 
 from engine.cache import SequenceCache
-from engine.events import Event, Final, StopType, TokenProbs
-from engine.sampling import Sampler
+from engine.events import Final, TokenProbs
+from engine.run import Request, Run
 from engine.task import CompletionTask
-from engine.text import TextStream
 from engine.timings import Clock
-
-Sink = Callable[[Event], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A task with its id and where its events go."""
-
-    id: int
-    task: CompletionTask
-    sink: Sink
-
-
-class Stage(Enum):
-    """How far a task has come in its slot."""
-
-    STARTED = auto()
-    """Assigned; nothing was looked at yet."""
-    PROMPT = auto()
-    """Its prompt is being evaluated."""
-    GENERATING = auto()
-
-
-@dataclass(slots=True)
-class Run:
-    """Everything that belongs to one task in its slot and goes when the task goes."""
-
-    request: Request
-    sampler: Sampler
-    text: TextStream
-    n_predict: int
-    """The limit that holds for this task; -1 for none."""
-    stage: Stage = Stage.STARTED
-    clock: Clock = field(default_factory=Clock)
-    next_token: int = -1
-    """What the next decode step evaluates: the prompt's last token, then each sampled one."""
-    report_at: int = 0
-    """The prompt position after which progress is reported next."""
-    tokens: list[int] = field(default_factory=list)
-    probs: list[TokenProbs] = field(default_factory=list)
-    truncated: bool = False
-    stop_type: StopType = "none"
-    stopping_word: str = ""
-    has_next_token: bool = True
-
-    @property
-    def task(self) -> CompletionTask:
-        """The task being served."""
-        return self.request.task
-
-    @property
-    def n_remaining(self) -> int:
-        """Tokens left of the limit; -1 without one."""
-        return -1 if self.n_predict == -1 else self.n_predict - self.clock.n_decoded
-
-    @property
-    def out_of_budget(self) -> bool:
-        """Whether the limit is used up."""
-        return self.n_predict != -1 and self.n_remaining <= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +76,8 @@ class Slot:
         """The event that ends `run`; a stream has had its text, tokens and `probs` already."""
         stream = run.task.stream
         return Final(
-            content="" if stream else run.text.generated.decode(errors="replace"),
+            content="" if stream else run.text.whole(),
+            held_back=run.text.held_back() if stream else "",
             tokens=() if stream else tuple(run.tokens),
             id_slot=self.id,
             prompt=run.task.prompt,

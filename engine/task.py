@@ -1,4 +1,4 @@
-"""What a client asks of the engine: one prompt to complete, with everything that shapes the answer."""
+"""What a client asks of the engine: a prompt to complete, with all that shapes the answer."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -35,5 +35,7 @@ class CompletionTask:
     return_tokens: bool
     return_progress: bool
     timings_per_token: bool
+    preserved_tokens: frozenset[int]
+    """Special tokens whose text is shown all the same, such as those a chat format parses."""
     carried: Any = None
     """The caller's own; the engine only shows it again in a `SlotView`."""

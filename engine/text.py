@@ -1,18 +1,25 @@
-"""Turns predicted pieces of bytes into text that may be shown: whole characters, never past a stop string."""
+"""Turns predicted pieces into text to show: whole characters, nothing of a stop string."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 
 def cut_off_at(text: bytes | bytearray) -> int:
-    """Where a character begins whose last bytes are missing; the text's length if none is cut off."""
+    """Where a character begins whose last bytes are missing; else the text's length."""
     length = len(text)
-    for back in range(1, min(4, length) + 1):
-        byte = text[length - back]
-        needed = 2 if byte & 0xE0 == 0xC0 else 3 if byte & 0xF0 == 0xE0 else 4 if byte & 0xF8 == 0xF0 else 0
-        if back < needed:
+    for back in range(1, min(3, length) + 1):
+        if back < _character_length(text[length - back]):
             return length - back
     return length
+
+
+def _character_length(lead: int) -> int:
+    """How many bytes a UTF-8 character has by its first one; 1 for what is no such lead."""
+    if lead & 0xE0 == 0xC0:
+        return 2
+    if lead & 0xF0 == 0xE0:
+        return 3
+    return 4 if lead & 0xF8 == 0xF0 else 1
 
 
 def partial_stop_at(text: bytes, word: bytes) -> int:
@@ -21,6 +28,11 @@ def partial_stop_at(text: bytes, word: bytes) -> int:
         if text.endswith(word[:length]):
             return len(text) - length
     return -1
+
+
+def to_text(text: bytes | bytearray) -> str:
+    """Decode UTF-8; a byte that belongs to no character reads as U+FFFD."""
+    return text.decode(errors="replace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +58,13 @@ class TextStream:
         """`n_indent` is the least indentation of lines after the first, in bytes; 0 for none."""
         self.generated = bytearray()
         self.has_new_line = False
-        self._stop = [(word, word.encode()) for word in stop if word]
+        self._stop = [(word, word.encode(errors="surrogatepass")) for word in stop if word]
         self._n_indent = n_indent
         self._n_shown = 0
         self._line_start = 0
 
     def add(self, piece: bytes, *, last: bool) -> Shown:
-        """Take the next token's bytes; with `last` (an end-of-generation token) nothing waits any longer."""
+        """Take the next token's bytes; with `last`, which ends the text, nothing is held back."""
         self.generated += piece
         if cut_off_at(self.generated) < len(self.generated):
             return Shown(piece, complete=False, stopped_by=None)
@@ -73,24 +85,29 @@ class TextStream:
         """
         if self._n_indent <= 0:
             return False
+        broken = False
         if self._line_start > 0:
             at = self._line_start
             while at < len(self.generated) and self.generated[at] in b" \t":
                 at += 1
-            if at < len(self.generated) and at - self._line_start < self._n_indent:
+            broken = at < len(self.generated) and at - self._line_start < self._n_indent
+            if broken:
                 del self.generated[at:]
-                broken = True
-            else:
-                broken = False
-        else:
-            broken = False
         new_line = self.generated.find(b"\n", self._line_start)
         if new_line >= 0:
             self._line_start = new_line + 1
         return broken
 
+    def whole(self) -> str:
+        """All the text, without a character that is cut off at its end."""
+        return to_text(self.generated[: cut_off_at(self.generated)])
+
+    def held_back(self) -> str:
+        """The end of `whole()` that was never shown."""
+        return to_text(self.generated[self._n_shown : cut_off_at(self.generated)])
+
     def _find_stop(self, text: bytes) -> tuple[int, str | None]:
-        """The earliest place where a stop string stands, and which; of two at one place the first listed."""
+        """The earliest place where a stop string stands, and which: the first listed there."""
         found: tuple[int, str | None] = (-1, None)
         for word, encoded in self._stop:
             at = text.find(encoded)

@@ -1,4 +1,4 @@
-"""One request's clock: when its prompt and its generation ran, and the figures llama-server derives from that."""
+"""One request's clock: when prompt and generation ran, and llama-server's figures for that."""
 
 import time
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Timings:
 
 @dataclass(slots=True)
 class Clock:
-    """What a slot counts while it serves one request; times are `now_us()` values, 0 for not yet."""
+    """What a slot counts for one request; times are `now_us()` values, 0 for not yet."""
 
     n_prompt_cached: int = 0
     n_prompt_processed: int = 0

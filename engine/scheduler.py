@@ -1,0 +1,379 @@
+"""The scheduler: `step()` is what serving is. Runs on the engine thread and knows no other."""
+
+import logging
+from collections import deque
+from typing import Any, Protocol
+
+import mlx.core as mx
+import numpy as np
+from mlx_lm.models.cache import make_prompt_cache
+
+from engine.cache import SequenceCache, token_array
+from engine.events import Begin, Candidate, Event, Failed, FailureKind, Progress, TokenProbs
+from engine.metrics import Metrics
+from engine.run import Request, Run, Stage, send
+from engine.sampling import Sampler, Vocab
+from engine.settings import ContextSizes, EngineSettings
+from engine.slot import Slot, SlotView
+from engine.text import TextStream
+from engine.timings import now_us
+
+log = logging.getLogger(__name__)
+
+Logits = np.ndarray[Any, np.dtype[np.float32]]
+
+
+class Vocabulary(Vocab, Protocol):
+    """What serving needs of a tokenizer."""
+
+    @property
+    def n_vocab(self) -> int: ...
+
+
+class Scheduler:
+    """Slots, the tasks that wait for one, and the model that serves them."""
+
+    def __init__(
+        self, model: Any, vocabulary: Vocabulary, settings: EngineSettings, sizes: ContextSizes
+    ) -> None:
+        """`model` is mlx-lm's: called with int32 [1, T] and caches, it gives logits [1, T, V]."""
+        self._model = model
+        self._vocabulary = vocabulary
+        self._settings = settings
+        self._chunk = prefill_chunk(settings.n_ubatch)
+        self._waiting: deque[Request] = deque()
+        self._gone: list[int] = []
+        self._metrics = Metrics()
+        self._slots = [
+            Slot(id, sizes.n_ctx_slot, SequenceCache(lambda: make_prompt_cache(model)))
+            for id in range(sizes.n_slots)
+        ]
+
+    def step(self) -> None:
+        """Serve everyone once: each generating slot comes out one token further."""
+        self._drop_the_gone()
+        self._admit()
+        n_prompt_tokens = self._prefill()
+        decoded = self._decode()
+        if n_prompt_tokens or decoded:
+            self._count_step()
+        for slot, run, logits in decoded:
+            self._sample(slot, run, logits)
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to do until a task comes."""
+        return not self._waiting and all(slot.run is None for slot in self._slots)
+
+    def submit(self, request: Request) -> None:
+        """Serve this task when a slot is free for it."""
+        self._waiting.append(request)
+
+    def cancel(self, task_id: int) -> None:
+        """Forget a task, waiting or running, without a further event."""
+        self._waiting = deque(request for request in self._waiting if request.id != task_id)
+        for slot in self._slots:
+            if slot.run is not None and slot.run.request.id == task_id:
+                self._release(slot, slot.run)
+
+    def fail_all(self, kind: FailureKind, message: str) -> None:
+        """End every task, waiting or running, and empty the caches of those that ran."""
+        while self._waiting:
+            send(self._waiting.popleft(), Failed(kind, message))
+        self.fail_running(kind, message)
+
+    def fail_running(self, kind: FailureKind, message: str) -> None:
+        """End every running task and empty its cache: nobody knows how far it was computed."""
+        for slot in self._slots:
+            if slot.run is not None:
+                slot.cache.clear()
+                self._fail(slot, slot.run, kind, message)
+
+    def slots(self) -> list[SlotView]:
+        """Every slot as it is now."""
+        return [slot.view() for slot in self._slots]
+
+    def metrics(self, *, reset_recent: bool) -> Metrics:
+        """A copy of the counts; with `reset_recent` the rates start afresh."""
+        copy = self._metrics.copy()
+        copy.n_slots_processing = sum(slot.run is not None for slot in self._slots)
+        copy.n_tasks_deferred = len(self._waiting)
+        if reset_recent:
+            self._metrics.reset_recent()
+        return copy
+
+    # Admit: waiting tasks into free slots.
+
+    def _admit(self) -> None:
+        """Put every waiting task whose slot is free into it, first come, first served."""
+        if not self._waiting or all(slot.run is not None for slot in self._slots):
+            return
+        for request in tuple(self._waiting):
+            try:
+                slot = self._choose_slot(request)
+                if slot is None:
+                    continue
+                self._launch(slot, request)
+            except Exception as error:
+                log.exception("task %d", request.id)
+                send(request, Failed("server", f"got exception: {error}"))
+            self._waiting.remove(request)
+
+    def _choose_slot(self, request: Request) -> Slot | None:
+        """The slot asked for, else the one with most of the prompt, else the longest unused."""
+        wanted, prompt = request.task.id_slot, request.task.prompt
+        if wanted != -1:
+            slot = self._slots[(wanted & 0xFFFF_FFFF_FFFF_FFFF) % len(self._slots)]
+            return slot if slot.run is None else None
+        free = [slot for slot in self._slots if slot.run is None]
+        threshold = self._settings.slot_prompt_similarity
+        if threshold and prompt:
+            shares = [(slot.cache.common_prefix(prompt) / len(prompt), slot) for slot in free]
+            best = max((share for share, _ in shares), default=0.0)
+            if best > threshold:
+                return next(slot for share, slot in shares if share == best)
+        # Of slots used equally long ago upstream takes the last.
+        return min(reversed(free), key=lambda slot: slot.t_last_used, default=None)
+
+    def _launch(self, slot: Slot, request: Request) -> None:
+        task = request.task
+        if not all(0 <= token < self._vocabulary.n_vocab for token in task.prompt):
+            send(request, Failed("invalid_request", "Prompt contains invalid tokens"))
+            return
+        try:
+            sampler = Sampler(task.sampling, self._vocabulary.n_vocab, self._vocabulary)
+        except Exception as error:
+            message = f"Failed to initialize samplers: {error}"
+            send(request, Failed("invalid_request", message))
+            return
+        n_predict = task.n_predict if task.n_predict != -1 else self._settings.n_predict
+        slot.run = Run(request, sampler, TextStream(task.stop, task.n_indent), n_predict)
+
+    # Prefill: a chunk of the prompts, all but each one's last token.
+
+    def _prefill(self) -> int:
+        """Evaluate prompts in the order they came, no more than one chunk of tokens together.
+
+        The last token of a prompt is left to the decode step: only its logits are wanted.
+        Returns how many tokens it were.
+        """
+        budget = self._chunk
+        for slot, run in self._running(Stage.STARTED, Stage.PROMPT):
+            if budget <= 0:
+                break
+            try:
+                if run.stage is Stage.STARTED and not self._start(slot, run):
+                    continue
+                budget -= self._evaluate_prompt(slot, run, budget)
+            except Exception as error:
+                self._fail_with(slot, run, error)
+        return self._chunk - budget
+
+    def _start(self, slot: Slot, run: Run) -> bool:
+        """Find what the cache holds of the prompt already; False if the task ended here."""
+        run.clock.start()
+        task = run.task
+        n_prompt = len(task.prompt)
+        if n_prompt == 0:
+            self._finish(slot, run)
+            return False
+        if n_prompt >= slot.n_ctx:
+            message = (
+                f"request ({n_prompt} tokens) exceeds the available context size "
+                f"({slot.n_ctx} tokens), try increasing it"
+            )
+            self._fail(slot, run, "exceed_context_size", message)
+            return False
+        n_past = slot.cache.common_prefix(task.prompt) if task.cache_prompt else 0
+        # The last token is always evaluated: its logits are needed.
+        n_past = slot.cache.keep_first(min(n_past, n_prompt - 1))
+        run.clock.n_prompt_cached = n_past
+        run.report_at = n_past + self._settings.n_batch
+        run.stage = Stage.PROMPT
+        self._metrics.n_prompt_cached += n_past
+        if task.stream and task.return_progress:
+            self._report_progress(slot, run)
+        elif task.stream:
+            self._emit(run, Begin(n_prompt, n_past))
+        return True
+
+    def _evaluate_prompt(self, slot: Slot, run: Run, budget: int) -> int:
+        """Evaluate at most `budget` more tokens of the prompt; returns how many it were."""
+        prompt, done = run.task.prompt, len(slot.cache.tokens)
+        chunk = prompt[done : min(done + budget, len(prompt) - 1)]
+        if chunk:
+            started = now_us()
+            self._model(token_array(chunk), cache=slot.cache.layers)
+            mx.eval(slot.cache.states())
+            slot.cache.evaluated(chunk)
+            run.clock.prompt_evaluated(len(chunk))
+            self._metrics.add_prompt(len(chunk), now_us() - started)
+            self._report_progress_when_due(slot, run)
+        if len(slot.cache.tokens) == len(prompt) - 1:
+            run.sampler.prime(prompt)
+            run.next_token = prompt[-1]
+            run.stage = Stage.GENERATING
+        return len(chunk)
+
+    # Decode: one step for every slot that has a next token.
+
+    def _decode(self) -> list[tuple[Slot, Run, Logits]]:
+        """Evaluate each generating slot's next token; its logits are float32 [V]."""
+        generating = self._running(Stage.GENERATING)
+        if not generating:
+            return []
+        started = now_us()
+        try:
+            rows = self._forward(generating)
+        except Exception as error:
+            for slot, run in generating:
+                self._fail_with(slot, run, error)
+            return []
+        n_prompt_tokens = 0
+        for slot, run in generating:
+            slot.cache.evaluated([run.next_token])
+            if run.clock.n_decoded == 0:
+                run.clock.prompt_evaluated(1)
+                n_prompt_tokens += 1
+        if n_prompt_tokens:
+            self._metrics.add_prompt(n_prompt_tokens, now_us() - started)
+        return [(slot, run, row) for (slot, run), row in zip(generating, rows, strict=True)]
+
+    def _forward(self, generating: list[tuple[Slot, Run]]) -> Logits:
+        """Run the model over one token per slot: float32 [slots, V]. Batching belongs here."""
+        rows = [
+            self._model(token_array([run.next_token]), cache=slot.cache.layers)[0, -1]
+            for slot, run in generating
+        ]
+        logits = mx.stack(rows) if len(rows) > 1 else rows[0][None]
+        logits = logits[:, : self._vocabulary.n_vocab].astype(mx.float32)
+        mx.eval(logits)  # lets other threads run meanwhile, which numpy's conversion wouldn't
+        return np.array(logits)
+
+    # Sample, emit, retire.
+
+    def _sample(self, slot: Slot, run: Run, logits: Logits) -> None:
+        """Choose a slot's next token, tell the client, and end the task if that was the last."""
+        try:
+            if run.clock.n_decoded == 0:
+                self._report_progress_when_due(slot, run)
+            token = run.sampler.sample(logits)
+            run.sampler.accept(token)
+            run.clock.token_sampled()
+            self._take_token(slot, run, token)
+            if not run.has_next_token:
+                self._finish(slot, run)
+        except Exception as error:
+            self._fail_with(slot, run, error, cache_is_good=True)
+
+    def _take_token(self, slot: Slot, run: Run, token: int) -> None:
+        task = run.task
+        eog = self._vocabulary.is_eog(token)
+        special = self._settings.special or token in task.preserved_tokens
+        shown = run.take_token(token, self._vocabulary.piece(token, special=special), eog=eog)
+        if shown.complete:
+            probs = self._probs(run, token, shown.text) if task.sampling.n_probs > 0 else None
+            if task.stream:
+                self._emit(run, run.token_event(token, shown, probs))
+            elif probs is not None:
+                run.probs.append(probs)
+        context_full = len(slot.cache.tokens) + 1 >= slot.n_ctx
+        run.check_limits(shown, eog=eog, context_full=context_full)
+
+    def _probs(self, run: Run, token: int, text: bytes) -> TokenProbs:
+        """The probabilities a client asked for, of the token just sampled."""
+        probs, special = run.sampler.probs(), self._settings.special
+        piece = self._vocabulary.piece
+        top = tuple(Candidate(id, piece(id, special=special), prob) for id, prob in probs.top)
+        return TokenProbs(token, text, probs.prob, top)
+
+    def _finish(self, slot: Slot, run: Run) -> None:
+        """Tell the whole answer and free the slot."""
+        probs = run.probs
+        if probs and run.stop_type == "word":
+            word = run.stopping_word
+            n_cut = len(self._vocabulary.tokenize(word, add_special=False, parse_special=False))
+            probs = probs[: max(0, len(probs) - n_cut)]
+        final = slot.final(run, tuple(probs))
+        self._release(slot, run)
+        self._emit(run, final)
+
+    def _fail_with(
+        self, slot: Slot, run: Run, error: Exception, *, cache_is_good: bool = False
+    ) -> None:
+        """End a task that raised; its cache may be half computed, then it is emptied."""
+        log.error("slot %d, task %d", slot.id, run.request.id, exc_info=error)
+        if not cache_is_good:
+            slot.cache.clear()
+        if out_of_memory(error):
+            mx.clear_cache()
+            self._fail(slot, run, "unavailable", f"out of memory: {error}")
+        else:
+            self._fail(slot, run, "server", f"got exception: {error}")
+
+    def _fail(self, slot: Slot, run: Run, kind: FailureKind, message: str) -> None:
+        exceeded = kind == "exceed_context_size"
+        n_prompt_tokens, n_ctx = (len(run.task.prompt), slot.n_ctx) if exceeded else (0, 0)
+        self._release(slot, run)
+        self._emit(run, Failed(kind, message, n_prompt_tokens, n_ctx))
+
+    def _release(self, slot: Slot, run: Run) -> None:
+        if run.clock.n_decoded > 0:
+            self._metrics.add_generation(run.clock)
+        slot.release(now_us())
+
+    # Telling.
+
+    def _report_progress_when_due(self, slot: Slot, run: Run) -> None:
+        """Report after every `n_batch` tokens of the prompt, and at its end."""
+        done = len(slot.cache.tokens)
+        if done < len(run.task.prompt) and done < run.report_at:
+            return
+        run.report_at = done + self._settings.n_batch
+        if run.task.stream and run.task.return_progress:
+            self._report_progress(slot, run)
+
+    def _report_progress(self, slot: Slot, run: Run) -> None:
+        progress = Progress(
+            total=len(run.task.prompt),
+            cache=run.clock.n_prompt_cached,
+            processed=len(slot.cache.tokens),
+            time_ms=run.clock.elapsed_ms,
+            timings=run.clock.timings() if run.task.timings_per_token else None,
+        )
+        self._emit(run, progress)
+
+    def _emit(self, run: Run, event: Event) -> None:
+        if not send(run.request, event):
+            self._gone.append(run.request.id)
+
+    def _drop_the_gone(self) -> None:
+        """End the tasks whose events nobody takes any longer."""
+        while self._gone:
+            self.cancel(self._gone.pop())
+
+    # Counting.
+
+    def _running(self, *stages: Stage) -> list[tuple[Slot, Run]]:
+        """Slots whose task is at one of `stages`, the oldest task first."""
+        running = [(slot, slot.run) for slot in self._slots if slot.run is not None]
+        chosen = [(slot, run) for slot, run in running if run.stage in stages]
+        return sorted(chosen, key=lambda pair: pair[1].request.id)
+
+    def _count_step(self) -> None:
+        self._metrics.n_decode += 1
+        self._metrics.n_busy_slots += sum(slot.run is not None for slot in self._slots)
+        longest = max(len(slot.cache.tokens) for slot in self._slots)
+        self._metrics.n_tokens_max = max(self._metrics.n_tokens_max, longest)
+
+
+def prefill_chunk(n_ubatch: int) -> int:
+    """Prompt tokens to evaluate at once: on a CPU attention over more than 256 only gets slower."""
+    on_cpu = mx.default_device().type == mx.DeviceType.cpu
+    return max(1, min(n_ubatch, 256) if on_cpu else n_ubatch)
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether an error says that memory ran out; MLX raises no type of its own for that."""
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or "allocate" in text or "out of memory" in text
