@@ -9,7 +9,7 @@ no fields.
 
 import struct
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeVar, overload
 
 from .jsontext import JsonError
 
@@ -107,7 +107,8 @@ def custom(body: object, *names: str, default: T, read: Callable[[object, str], 
             try:
                 return read(body, name)
             except ValueError as error:
-                raise FieldError(f"Field '{name}': {error}") from error
+                fault, _, _ = str(error).partition("\0")  # upstream's C string ends there
+                raise FieldError(f"Field '{name}': {fault}") from error
     return default
 
 
@@ -159,7 +160,11 @@ def index(body: object, key: str) -> object:
     )
 
 
-def value_or(body: object, key: str, default: T, get: Callable[[object], T] | None = None) -> T:
+@overload
+def value_or(body: object, key: str, default: T) -> T: ...
+@overload
+def value_or(body: object, key: str, default: T, get: Callable[[object], V]) -> V | T: ...
+def value_or(body: object, key: str, default: T, get: Callable[[object], V] | None = None) -> V | T:
     """`json_value`: the default when the member is missing, null or of the wrong type.
 
     `get` converts the value; without it the default's type decides: bool, str, int (int32),
@@ -167,11 +172,24 @@ def value_or(body: object, key: str, default: T, get: Callable[[object], T] | No
     """
     if not has(body, key):
         return default
-    convert = get or _converter(default)
     try:
-        return convert(at(body, key))
+        return get(at(body, key)) if get else _converter(default)(at(body, key))
     except JsonError:
         return default
+
+
+def elements(value: object) -> list[object]:
+    """What upstream's loop over `value` gives: a scalar gives itself once, null nothing."""
+    if isinstance(value, list):
+        return value
+    if isinstance(value, dict):
+        return list(value.values())
+    return [] if value is None else [value]
+
+
+def is_empty(value: object) -> bool:
+    """`json::empty()`: null, [] and {}; a string never is, not even ""."""
+    return not elements(value)
 
 
 # --- conversions: nlohmann::json's get<T>(), on x86-64 ---
