@@ -1,22 +1,23 @@
 """Builds an mlx-lm model from a GGUF file."""
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from os import cpu_count
 from typing import Any, NamedTuple
 
 import mlx.core as mx
-import mlx.nn as nn
 import numpy as np
 import numpy.typing as npt
+from mlx.nn.layers.base import Module
+from mlx.nn.layers.quantized import quantize
 from mlx.utils import tree_flatten
 
 from engine.errors import ModelError
+from engine.gguf.affine import AffineForm
 from engine.gguf.file import GGUFFile, TensorInfo
-from engine.gguf.types import TensorType
-from engine.gguf.values import Packed, fill_float32, has_values, mlx_bits, pack
+from engine.gguf.values import fill_float32, has_values, mlx_form, pack
 from engine.light_mlx_lm import import_models_only
 from engine.loading.architectures import Architecture, architecture_of
 from engine.loading.describe import file_type, size_name, vocab_type
@@ -111,12 +112,12 @@ def _vocabulary_size(h: Hparams) -> int:
     raise ModelError(f"{h.path} holds no vocabulary: convert the model again")
 
 
-def _build(h: Hparams, architecture: Architecture) -> nn.Module:
+def _build(h: Hparams, architecture: Architecture) -> Module:
     """The model with mlx-lm's initial values, none of them computed yet."""
     import_models_only()
     module = importlib.import_module(f"mlx_lm.models.{architecture.module}")
     try:
-        model: nn.Module = module.Model(module.ModelArgs.from_dict(architecture.config))
+        model: Module = module.Model(module.ModelArgs.from_dict(architecture.config))
         if "sanitize" in dir(model):
             # Tied models drop their output layer where mlx-lm sees that none is loaded.
             tied = architecture.config["tie_word_embeddings"]
@@ -132,26 +133,27 @@ def _build(h: Hparams, architecture: Architecture) -> nn.Module:
 
 def _as_llama_cpp_has_gemma(model: Any, architecture: Architecture) -> None:
     """Two details in which mlx-lm's Gemma models depart from llama.cpp's."""
-    from mlx_lm.models import gemma3_text
+    from mlx_lm.models.gemma3_text import MLP
 
+    mlp: Any = MLP
     width = architecture.config["hidden_size"]
     if architecture.module == "gemma":
         for layer in model.layers:
-            layer.mlp = gemma3_text.MLP(width, architecture.config["intermediate_size"])
+            layer.mlp = mlp(width, architecture.config["intermediate_size"])
     if architecture.module == "gemma3_text":
         rounded = mx.array(width**0.5, mx.bfloat16).item()
         if rounded != width**0.5:
             model.model.embed_tokens = _RescaledEmbedding(model, width**0.5 / rounded)
 
 
-class _RescaledEmbedding(nn.Module):
+class _RescaledEmbedding(Module):
     """An embedding whose vectors, but not whose output weights, are multiplied by a constant.
 
     mlx-lm's Gemma 3 multiplies embeddings with the root of their length rounded to bfloat16.
     """
 
     def __init__(self, model: Any, factor: float) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.factor = factor
         self.inner = model.model.embed_tokens
 
@@ -232,7 +234,7 @@ def _set_ropes(model: Any, h: Hparams, architecture: Architecture, rope: Rope) -
 
 
 def _sources(
-    file: GGUFFile, model: nn.Module, architecture: Architecture
+    file: GGUFFile, model: Module, architecture: Architecture
 ) -> dict[str, _Source | None]:
     """For each parameter of the model its place in the file; None for a bias of zeros.
 
@@ -263,8 +265,9 @@ def _sources(
     return sources
 
 
-def _parameters(model: nn.Module) -> list[tuple[str, Any]]:
-    return list(tree_flatten(model.parameters()))
+def _parameters(model: Any) -> list[tuple[str, Any]]:
+    flat: Any = tree_flatten(model.parameters())
+    return list(flat)
 
 
 def _tensor_name(path: str, architecture: Architecture) -> str:
@@ -313,33 +316,26 @@ def _check_shape(
         )
 
 
-def _packed_bits(source: _Source | None) -> tuple[int, TensorType] | None:
-    """The bits and type in which MLX can hold a parameter exactly as the file does, if it can."""
+def _packed_form(source: _Source | None) -> AffineForm | None:
+    """The form in which MLX can hold a parameter exactly as the file does, if there is one."""
     kinds = {part.tensor.type for part in source or ()}
-    if len(kinds) != 1:
-        return None
-    kind = kinds.pop()
-    bits = mlx_bits(kind)
-    return (bits, kind) if bits else None
+    return mlx_form(kinds.pop()) if len(kinds) == 1 else None
 
 
-def _quantize(model: nn.Module, sources: dict[str, _Source | None]) -> None:
+def _quantize(model: Module, sources: dict[str, _Source | None]) -> None:
     """Make quantised layers of those whose weights MLX can hold as they are."""
 
-    def form(path: str, module: nn.Module) -> bool | dict[str, Any]:
-        packed = _packed_bits(sources.get(f"{path}.weight"))
+    def form(path: str, module: Module) -> bool | dict[str, Any]:
+        packed = _packed_form(sources.get(f"{path}.weight"))
         if packed is None or not hasattr(module, "to_quantized"):
             return False
-        from engine.gguf.affine import AFFINE
+        return {"group_size": packed.group_size, "bits": packed.bits, "mode": "affine"}
 
-        group_size = AFFINE[packed[1].name].group_size
-        return {"group_size": group_size, "bits": packed[0], "mode": "affine"}
-
-    nn.quantize(model, class_predicate=form)
+    quantize(model, class_predicate=form)
 
 
 def _fill(
-    model: nn.Module,
+    model: Any,
     file: GGUFFile,
     architecture: Architecture,
     sources: dict[str, _Source | None],
@@ -349,14 +345,14 @@ def _fill(
     """Load every parameter, in the file's order, and report how much of it is done."""
     quantised = {path for path, module in model.named_modules() if hasattr(module, "scales")}
     total = sum(part.tensor.size for source in sources.values() for part in source or ())
+    shapes = {path: value.shape for path, value in _parameters(model)}
     done = 0
     with ThreadPoolExecutor(min(_MOST_THREADS, cpu_count() or 1)) as executor:
         for path, source in _in_file_order(sources):
             stem = path.rpartition(".")[0]
             values: list[tuple[str, mx.array]]
             if source is None:
-                shape = dict(_parameters(model))[path].shape
-                values = [(path, mx.zeros(shape))]
+                values = [(path, mx.zeros(shapes[path]))]
             elif stem in quantised and path.endswith(".weight"):
                 values = _packed_values(file, stem, source)
             else:
@@ -383,13 +379,14 @@ def _in_file_order(
 
 def _packed_values(file: GGUFFile, stem: str, source: _Source) -> list[tuple[str, mx.array]]:
     packed = [pack(part.raw(file), part.tensor.type, part.shape) for part in source]
-    joined: Callable[[Callable[[Packed], npt.NDArray[Any]]], mx.array] = lambda of: mx.array(
-        of(packed[0]) if len(packed) == 1 else np.concatenate([of(each) for each in packed])
-    )
+
+    def joined(arrays: list[npt.NDArray[Any]]) -> mx.array:
+        return mx.array(arrays[0] if len(arrays) == 1 else np.concatenate(arrays))
+
     return [
-        (f"{stem}.weight", joined(lambda each: each.weight)),
-        (f"{stem}.scales", joined(lambda each: each.scales)),
-        (f"{stem}.biases", joined(lambda each: each.biases)),
+        (f"{stem}.weight", joined([each.weight for each in packed])),
+        (f"{stem}.scales", joined([each.scales for each in packed])),
+        (f"{stem}.biases", joined([each.biases for each in packed])),
     ]
 
 

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import mlx.core as mx
-import mlx.nn as nn
+from mlx.nn.layers.base import Module
 from mlx.utils import tree_flatten
 
 from engine.errors import ModelError
@@ -153,14 +153,14 @@ def _header(file: Path) -> dict[str, tuple[str, list[int], int]]:
     return tensors
 
 
-def _load(path: Path) -> nn.Module:
+def _load(path: Path) -> Module:
     try:
         utils = _mlx_lm_utils()
         model, _ = utils.load_model(path, lazy=True)
     # What a config can do to the models' code is beyond listing; none of it may reach a user raw.
     except Exception as error:
         raise _unusable(path, error) from None
-    loaded: nn.Module = model
+    loaded: Module = model
     return loaded
 
 
@@ -181,16 +181,16 @@ def _unusable(path: Path, error: Exception) -> ModelError:
     return ModelError(f"{path} can't be loaded by mlx-lm: {shown}")
 
 
-def _to_float32(model: nn.Module) -> None:
+def _to_float32(model: Module) -> None:
     # Scales first, so that nothing is rounded between them and the values.
     model.set_dtype(mx.float32)
     _mlx_lm_utils().dequantize_model(model)
     model.set_dtype(mx.float32)
 
 
-def _evaluate(path: Path, model: nn.Module, progress: Progress) -> None:
+def _evaluate(path: Path, model: Any, progress: Progress) -> None:
     """Read and convert what so far is only planned, one parameter after the other."""
-    parameters: list[tuple[str, mx.array]] = list(tree_flatten(model.parameters()))
+    parameters: Any = tree_flatten(model.parameters())
     total = sum(array.nbytes for _, array in parameters)
     done = 0
     for _, array in parameters:

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import mlx.core as mx
-import mlx.nn as nn
 import numpy as np
 import numpy.typing as npt
+from mlx.nn.layers.base import Module
+from mlx.nn.layers.positional_encoding import RoPE
 
 Scaling = Literal["none", "linear", "yarn", "longrope"]
 
@@ -50,10 +51,10 @@ class Rope:
     beta_slow: float = 1.0
     orig_ctx: int = 0
 
-    def module(self) -> nn.Module:
+    def module(self) -> Module:
         """The layer that does it: MLX's own where nothing but base and scale is asked for."""
         if self.factors is None and self.ext_factor == 0 and self.attn_factor == 1:
-            return nn.RoPE(
+            return RoPE(
                 self.dims, traditional=self.traditional, base=self.freq_base, scale=self.freq_scale
             )
         return StretchedRoPE(self.dims, self.traditional, self._periods(), self._magnitude())
@@ -84,13 +85,13 @@ class Rope:
         return self.attn_factor * (1 + 0.1 * math.log(1 / self.freq_scale))
 
 
-class StretchedRoPE(nn.Module):
+class StretchedRoPE(Module):
     """Rotary embedding by explicit periods, as mlx-lm's scaled ones are, but in either layout."""
 
     def __init__(
         self, dims: int, traditional: bool, periods: npt.NDArray[np.float32], magnitude: float
     ) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.dims = dims
         self.traditional = traditional
         self.magnitude = magnitude

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import mlx.nn as nn
+from mlx.nn.layers.base import Module
 
 # "float32" makes every weight float32; "native" keeps the file's own precision where MLX can.
 Weights = Literal["float32", "native"]
@@ -24,7 +24,7 @@ class LoadedModel:
     is in memory.
     """
 
-    model: nn.Module
+    model: Module
     metadata: Mapping[str, Any]
     config: Mapping[str, Any]
     path: Path
