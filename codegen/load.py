@@ -217,7 +217,8 @@ def _cross_check(spec: Spec, problems: Problems) -> None:
                         problems.add(f"no reply spec/replies/{reply}.json")
                 if route.guard and route.guard.error not in texts:
                     problems.add(f"no error text {route.guard.error!r} in spec/errors.json")
-                if route.guard and route.guard.setting not in settings:
+                guarded = route.guard and route.answered_by == "handler"
+                if route.guard and guarded and route.guard.setting not in settings:
                     problems.add(f"no setting {route.guard.setting!r} in spec/options.json")
     for body in spec.bodies.values():
         with problems.at(f"spec/fields/{body.name}.json"):

@@ -1,0 +1,1 @@
+"""Answers the generated routes in llama.cpp's vocabulary; knows neither JSON validation nor MLX."""

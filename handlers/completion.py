@@ -1,0 +1,279 @@
+"""Completes prompts for every completion route: body in, tasks to the engine, reply or stream out."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, replace
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from engine.events import Event, Failed, Final, Progress, Token
+from engine.sampling import SamplingParams
+from engine.task import CompletionTask
+from generated import errors, wire
+from generated.api_error import ApiError
+from generated.http import EventStream, JsonResponse, while_connected
+from generated.jsontext import Json, dumps
+from generated.requests.completion import CompletionRequest, read_completion
+from generated.requests.native_completion import read_native_completion
+from handlers.prompts import tokenize_prompts
+from handlers.reading import CompletionReading
+from handlers.results import Frame, NativeWriter, Writer
+from handlers.server import Server
+
+_RANDOM_SEED = 0xFFFFFFFF
+_DONE = "data: [DONE]\n\n"
+_PING = ":\n\n"
+
+
+@dataclass(frozen=True)
+class Api:
+    """What tells one completion API from another."""
+
+    writer: Callable[[NativeWriter], Writer]
+    ends_with_done: bool
+    joins_choices: bool
+    """Several results become the choices of one reply, instead of a list of replies."""
+
+
+def native_writer(native: NativeWriter) -> Writer:
+    return native
+
+
+NATIVE = Api(writer=native_writer, ends_with_done=False, joins_choices=False)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One task and who writes its events."""
+
+    task: CompletionTask
+    writer: Writer
+
+
+async def complete(server: Server, request: Request, body: Json, api: Api) -> Response:
+    """Answer a completion body. Every error found while reading is a 400, as upstream has it."""
+    try:
+        jobs, read = await asyncio.to_thread(_jobs, server, body, api)
+    except ApiError:
+        raise
+    except ValueError as error:
+        raise ApiError(errors.INVALID_REQUEST, str(error)) from None
+    run = _Run(server, [job.task for job in jobs])
+    if wire.value_or(body, "stream", False):
+        return await _streamed(request, run, jobs, api, read.sse_ping_interval)
+    return await while_connected(request.receive, _plain(run, jobs, api))
+
+
+def sampling_params(server: Server, request: CompletionRequest) -> SamplingParams:
+    """The engine's sampling parameters of a request that was read."""
+    return SamplingParams(
+        seed=request.seed,
+        temperature=request.temperature,
+        dynatemp_range=request.dynatemp_range,
+        dynatemp_exponent=request.dynatemp_exponent,
+        top_k=request.top_k,
+        top_p=request.top_p,
+        min_p=request.min_p,
+        top_n_sigma=request.top_n_sigma,
+        xtc_probability=request.xtc_probability,
+        xtc_threshold=request.xtc_threshold,
+        typical_p=request.typical_p,
+        repeat_last_n=request.repeat_last_n,
+        repeat_penalty=request.repeat_penalty,
+        presence_penalty=request.presence_penalty,
+        frequency_penalty=request.frequency_penalty,
+        dry_multiplier=request.dry_multiplier,
+        dry_base=request.dry_base,
+        dry_allowed_length=request.dry_allowed_length,
+        dry_penalty_last_n=request.dry_penalty_last_n,
+        dry_sequence_breakers=request.dry_sequence_breakers,
+        mirostat=request.mirostat,
+        mirostat_tau=request.mirostat_tau,
+        mirostat_eta=request.mirostat_eta,
+        adaptive_target=request.adaptive_target,
+        adaptive_decay=request.adaptive_decay,
+        logit_bias=request.logit_bias,
+        ignore_eos=request.ignore_eos,
+        n_probs=request.n_probs,
+        min_keep=request.min_keep,
+        grammar=None,
+        grammar_lazy=request.grammar_lazy,
+        samplers=request.samplers,
+        post_sampling_probs=request.post_sampling_probs,
+        backend_sampling=request.backend_sampling,
+    )
+
+
+def _jobs(server: Server, body: Json, api: Api) -> tuple[list[_Job], CompletionRequest]:
+    """Read the body into tasks: one for each prompt, times the completions asked for."""
+    tokenizer = server.engine.tokenizer
+    prompts = tokenize_prompts(tokenizer, wire.at(body, "prompt"))
+    read = read_completion(body, server.settings, CompletionReading(tokenizer, server.settings))
+    if read.ignore_eos:
+        banned = tuple((token, float("-inf")) for token in sorted(tokenizer.eog))
+        read = replace(read, logit_bias=(*read.logit_bias, *banned))
+    own = read_native_completion(body)
+    jobs: list[_Job] = []
+    for prompt in prompts:
+        text = tokenizer.decode(prompt, special=True).decode("utf-8", "surrogateescape")
+        for child in range(read.n_cmpl):
+            seed = read.seed if read.seed == _RANDOM_SEED else (read.seed + child) & 0xFFFFFFFF
+            request = replace(read, seed=seed)
+            native = NativeWriter(
+                request, index=len(jobs), model=server.model_name, prompt=text
+            )
+            slot = own.id_slot if child == 0 else -1
+            jobs.append(_Job(_task(server, request, prompt, slot), api.writer(native)))
+    return jobs, read
+
+
+def _task(
+    server: Server, read: CompletionRequest, prompt: list[int], id_slot: int
+) -> CompletionTask:
+    return CompletionTask(
+        prompt=prompt,
+        sampling=sampling_params(server, read),
+        n_predict=read.n_predict,
+        n_keep=read.n_keep,
+        n_discard=read.n_discard,
+        n_indent=read.n_indent,
+        n_cache_reuse=read.n_cache_reuse,
+        cache_prompt=read.cache_prompt,
+        id_slot=id_slot,
+        stop=read.stop,
+        t_max_predict_ms=read.t_max_predict_ms,
+        stream=read.stream,
+        return_tokens=read.return_tokens,
+        return_progress=read.return_progress,
+        timings_per_token=read.timings_per_token,
+        preserved_tokens=frozenset(read.preserved_tokens),
+        carried=read,
+    )
+
+
+class _Run:
+    """The tasks of one request while the engine works on them; `close()` cancels what is left."""
+
+    def __init__(self, server: Server, tasks: Sequence[CompletionTask]) -> None:
+        self._engine = server.engine
+        self._loop = asyncio.get_running_loop()
+        self._events: asyncio.Queue[tuple[int, Event]] = asyncio.Queue()
+        self.unfinished: set[int] = set(range(len(tasks)))
+        self._ids = [
+            self._engine.submit(task, self._sink(number)) for number, task in enumerate(tasks)
+        ]
+
+    def _sink(self, number: int) -> Callable[[Event], None]:
+        def put(event: Event) -> None:
+            self._loop.call_soon_threadsafe(self._events.put_nowait, (number, event))
+
+        return put
+
+    async def next(self, timeout: float | None = None) -> tuple[int, Event]:
+        """The next event and its task's number; raises TimeoutError after `timeout` seconds."""
+        async with asyncio.timeout(timeout):
+            number, event = await self._events.get()
+        if isinstance(event, (Final, Failed)):
+            self.unfinished.discard(number)
+        return number, event
+
+    def close(self) -> None:
+        """Cancel every task that isn't finished."""
+        for number in self.unfinished:
+            self._engine.cancel(self._ids[number])
+
+
+async def _plain(run: _Run, jobs: Sequence[_Job], api: Api) -> Response:
+    """Wait for all results; the first failure is the answer."""
+    replies: dict[int, Frame] = {}
+    try:
+        while run.unfinished:
+            number, event = await run.next()
+            if isinstance(event, Failed):
+                raise failure(event)
+            if isinstance(event, Final):
+                replies[number] = jobs[number].writer.whole(event)
+    finally:
+        run.close()
+    ordered = [replies[number] for number in range(len(jobs))]
+    if len(ordered) == 1 or api.joins_choices:
+        for other in ordered[1:]:
+            ordered[0]["choices"] += other["choices"]
+        return JsonResponse(ordered[0])
+    return JsonResponse(ordered)
+
+
+async def _streamed(
+    request: Request, run: _Run, jobs: Sequence[_Job], api: Api, ping_interval: int
+) -> Response:
+    """A stream, unless the first event is a failure: that is answered plainly."""
+    try:
+        first = await while_connected(request.receive, run.next())
+        if isinstance(first[1], Failed):
+            raise failure(first[1])
+    except BaseException:
+        run.close()
+        raise
+    return EventStream(_frames(run, first, jobs, api, ping_interval))
+
+
+async def _frames(
+    run: _Run,
+    first: tuple[int, Event],
+    jobs: Sequence[_Job],
+    api: Api,
+    ping_interval: int,
+) -> AsyncGenerator[str, None]:
+    """The text of the stream, a comment line wherever it stays silent for too long."""
+    silence = ping_interval if ping_interval > 0 else None
+    try:
+        number, event = first
+        while True:
+            if isinstance(event, Failed):
+                yield sse([{"error": failure(event).error}])
+                return
+            yield sse(written(jobs[number].writer, event))
+            if not run.unfinished:
+                break
+            while True:
+                try:
+                    number, event = await run.next(silence)
+                    break
+                except TimeoutError:
+                    yield _PING
+        if api.ends_with_done:
+            yield _DONE
+    finally:
+        run.close()
+
+
+def written(writer: Writer, event: Event) -> list[Frame]:
+    """The frames that an event becomes."""
+    if isinstance(event, (Token, Progress)):
+        return writer.partial(event)
+    if isinstance(event, Final):
+        return writer.last(event)
+    return []
+
+
+def sse(frames: Sequence[Frame]) -> str:
+    """Frames as server-sent events."""
+    return "".join(f"data: {dumps(frame)}\n\n" for frame in frames)
+
+
+def failure(event: Failed) -> ApiError:
+    """The error that a failed task is answered with."""
+    if event.kind == "exceed_context_size":
+        return ApiError(
+            errors.EXCEED_CONTEXT_SIZE,
+            event.message,
+            n_prompt_tokens=event.n_prompt_tokens,
+            n_ctx=event.n_ctx,
+        )
+    kinds = {
+        "invalid_request": errors.INVALID_REQUEST,
+        "unavailable": errors.UNAVAILABLE,
+        "server": errors.SERVER,
+    }
+    return ApiError(kinds[event.kind], event.message)

@@ -1,0 +1,138 @@
+"""The command `mlx-llama-server`: reads the command line, loads the model and serves."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvicorn
+
+from engine.engine import Engine
+from engine.settings import EngineSettings
+from generated import options
+from generated.options import Settings
+from handlers.app import make_app
+from handlers.logs import set_up_logging
+from handlers.progress import ProgressBar
+from handlers.server import Server
+
+log = logging.getLogger("mlx-llama-server")
+
+_STOP_SECONDS = 10
+"""How long running requests may take to finish after SIGTERM."""
+
+
+def main() -> None:
+    """Entry point of the console command."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(argv: Sequence[str]) -> int:
+    """Serve until stopped; the exit status, after one plain line on standard error if it isn't 0."""
+    settings = options.parse(argv, os.environ)
+    if isinstance(settings, int):
+        return settings
+    set_up_logging(settings)
+    for line in settings.announcements:
+        log.info(line)
+    if not settings.model:
+        return _refuse("no model given: start with -m FILE, a GGUF file or an MLX model folder")
+    try:
+        listener = _listen(settings)
+    except OSError as error:
+        return _refuse(
+            f"couldn't bind to {settings.hostname}:{settings.port}: {error.strerror}"
+            " (is another server running there? choose another with --port)"
+        )
+    server = Server(settings, Engine(engine_settings(settings)))
+    return asyncio.run(_serve(server, listener))
+
+
+def engine_settings(settings: Settings) -> EngineSettings:
+    """The engine's part of the settings."""
+    return EngineSettings(
+        model=Path(settings.model),
+        n_ctx=settings.n_ctx,
+        n_parallel=settings.n_parallel,
+        kv_unified=settings.kv_unified,
+        n_batch=settings.n_batch,
+        n_ubatch=settings.n_ubatch,
+        n_predict=settings.n_predict,
+        slot_prompt_similarity=settings.slot_prompt_similarity,
+        special=settings.special,
+    )
+
+
+async def _serve(server: Server, listener: socket.socket) -> int:
+    """Answer HTTP from the start, load meanwhile, and stop when told or when the engine can't go on."""
+    config = uvicorn.Config(
+        make_app(server),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        lifespan="off",
+        timeout_keep_alive=server.settings.timeout_read,
+        timeout_graceful_shutdown=_STOP_SECONDS,
+        ssl_keyfile=server.settings.ssl_file_key or None,
+        ssl_certfile=server.settings.ssl_file_cert or None,
+    )
+    http = uvicorn.Server(config)
+    http.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, lambda: setattr(http, "should_exit", True))
+    serving = asyncio.create_task(http.serve(sockets=[listener]))
+    watching = asyncio.create_task(_watch_engine(server, http))
+    await serving
+    watching.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await watching
+    failed = server.engine.state == "failed"
+    await asyncio.to_thread(server.engine.stop, _STOP_SECONDS)
+    return _refuse(server.engine.failure) if failed else 0
+
+
+async def _watch_engine(server: Server, http: uvicorn.Server) -> None:
+    """Load the model, say that it is there, and end the server if the engine ever fails."""
+    path = server.settings.model
+    with ProgressBar(f"loading {Path(path).name}") as bar:
+        server.engine.start(on_progress=bar.update)
+        ready = await asyncio.to_thread(server.engine.wait_ready)
+    if ready:
+        log.info("model loaded")
+        scheme = "https" if server.settings.ssl_file_key else "http"
+        log.info(f"server is listening on {scheme}://{server.settings.hostname}:{server.settings.port}")
+        await asyncio.wrap_future(server.engine.ended)
+    http.should_exit = True
+
+
+def _listen(settings: Settings) -> socket.socket:
+    """A bound socket, so that a port in use is known before the model is loaded."""
+    if settings.hostname.endswith(".sock"):
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind(settings.hostname)
+        return listener
+    family, kind, _, _, address = socket.getaddrinfo(
+        settings.hostname, settings.port, type=socket.SOCK_STREAM
+    )[0]
+    listener = socket.socket(family, kind)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if settings.reuse_port:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    listener.bind(address)
+    return listener
+
+
+def _refuse(reason: str) -> int:
+    print(f"error: {reason}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""What every handler is given: the settings, the engine and what was derived from both at start."""
+
+import secrets
+import string
+import time
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from engine.engine import Engine
+from engine.tokenizer import Tokenizer
+from generated.options import Settings
+from handlers.chat_template import ChatTemplate
+
+_LETTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase
+
+
+def random_string() -> str:
+    """32 random letters and digits, as upstream's ids have them."""
+    return "".join(secrets.choice(_LETTERS) for _ in range(32))
+
+
+@dataclass
+class Server:
+    """One server with one model."""
+
+    settings: Settings
+    engine: Engine
+    started: int = field(default_factory=lambda: int(time.time()))
+    media_marker: str = field(default_factory=lambda: f"<__media_{random_string()}__>")
+
+    @cached_property
+    def chat_template(self) -> ChatTemplate:
+        """The template given on the command line, else the model's; needs the loaded model."""
+        tokenizer = self.engine.tokenizer
+        return ChatTemplate(
+            self.settings.chat_template or self.engine.model.chat_template or "",
+            bos=_text(tokenizer, tokenizer.bos),
+            eos=_text(tokenizer, tokenizer.eos),
+            add_bos=tokenizer.add_bos,
+            add_eos=tokenizer.add_eos,
+        )
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the model is loaded and the engine alive."""
+        return self.engine.state == "ready"
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """The names given on the command line, sorted; without any, the model's path."""
+        return tuple(sorted(self.settings.model_alias)) or (str(self.settings.model),)
+
+    @property
+    def model_name(self) -> str:
+        """The name that replies carry."""
+        return self.aliases[0]
+
+
+def _text(tokenizer: Tokenizer, token: int | None) -> str:
+    """A special token's text, empty if the model has no such token."""
+    return "" if token is None else tokenizer.piece(token).decode("utf-8", "replace")
