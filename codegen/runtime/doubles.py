@@ -1,12 +1,14 @@
 """Doubles as llama-server prints them: Grisu2 digits, exponents in printf's %g style."""
 
-import struct
 from functools import lru_cache
+from math import frexp, isfinite, ldexp
 
-_MASK = (1 << 64) - 1
 _HALF = 1 << 63
-_FIRST_POWER, _POWER_STEP = -300, 8
-_MIN_EXPONENT, _MAX_EXPONENT = -4, 15
+_HIDDEN_BIT = 1 << 52
+_LEAST_EXPONENT = -1074
+_FIRST_POWER, _LAST_POWER, _POWER_STEP = -300, 324, 8
+_MIN_POINT, _MAX_POINT = -4, 15
+_TEN = [10**n for n in range(40)]
 
 
 def double_text(value: float) -> str:
@@ -15,7 +17,7 @@ def double_text(value: float) -> str:
     The digits are Grisu2's, which in about one double of a thousand are not the shortest
     that read back, so `repr` alone would not do.
     """
-    if value != value or value in (float("inf"), float("-inf")):
+    if not isfinite(value):
         return "null"
     if -1e15 < value < 1e15 and value == int(value):
         return repr(value)
@@ -24,102 +26,69 @@ def double_text(value: float) -> str:
 
 @lru_cache(maxsize=8192)
 def _text(value: float) -> str:
-    sign = "-" if value < 0 else ""
-    digits, exponent = _grisu2(abs(value))
+    shortest = repr(value)
+    mantissa, _, power = shortest.partition("e")
+    whole, _, decimals = mantissa.partition(".")
+    shown = whole + decimals
+    place = int(power or 0) - len(decimals)
+    if decimals in ("", "0"):
+        shown = whole.rstrip("0")
+        place = int(power or 0) + len(whole) - len(shown)
+    number, place = _grisu2(abs(value), place)
+    if not power and number == abs(int(shown)) and -1e15 < value < 1e15:
+        return shortest
+    sign, digits = "-" if value < 0 else "", str(number)
     count = len(digits)
-    point = count + exponent
-    if count <= point <= _MAX_EXPONENT:
+    point = count + place
+    if count <= point <= _MAX_POINT:
         return f"{sign}{digits}{'0' * (point - count)}.0"
-    if 0 < point <= _MAX_EXPONENT:
+    if 0 < point <= _MAX_POINT:
         return f"{sign}{digits[:point]}.{digits[point:]}"
-    if _MIN_EXPONENT < point <= 0:
+    if _MIN_POINT < point <= 0:
         return f"{sign}0.{'0' * -point}{digits}"
     mantissa = digits if count == 1 else f"{digits[0]}.{digits[1:]}"
     return f"{sign}{mantissa}e{point - 1:+03d}"
 
 
-def _cached_powers() -> list[tuple[int, int]]:
-    """10^k for k = -300, -292, … 324, each as (f, e) with f * 2^e nearest, 2^63 <= f < 2^64."""
-    powers = []
-    for k in range(_FIRST_POWER, 325, _POWER_STEP):
-        above, below = (10**k, 1) if k >= 0 else (1, 10**-k)
-        e = above.bit_length() - below.bit_length() - 64
-        while True:
-            scaled = (above << -e, below) if e < 0 else (above, below << e)
-            f = (2 * scaled[0] + scaled[1]) // (2 * scaled[1])
-            if f >> 64:
-                e += 1
-            elif f < _HALF:
-                e -= 1
-            else:
-                powers.append((f, e))
-                break
-    return powers
-
-
-_POWERS = _cached_powers()
-
-
-def _grisu2(value: float) -> tuple[str, int]:
+def _grisu2(value: float, place: int) -> tuple[int, int]:
     """(digits, exponent) with digits * 10^exponent reading back as `value`, which is > 0.
 
     Loitsch, "Printing floating-point numbers quickly and accurately with integers" (2010),
-    with the decimal window of nlohmann::json: products have exponents from -60 to -32.
+    with the decimal window of nlohmann::json. `place` is the power of ten of the last digit
+    of the shortest text that reads back: Grisu2's last digit is there or further right.
     """
-    (bits,) = struct.unpack("<Q", struct.pack("<d", value))
-    biased, fraction = bits >> 52, bits & ((1 << 52) - 1)
-    f, e = (fraction | 1 << 52, biased - 1075) if biased else (fraction, -1074)
+    fraction, e = frexp(value)
+    f, e = int(ldexp(fraction, 53)), e - 53
+    if e < _LEAST_EXPONENT:
+        f, e = f >> (_LEAST_EXPONENT - e), _LEAST_EXPONENT
 
-    # The neighbours' midpoints, all three brought to the exponent of the normalized upper one.
-    upper = 2 * f + 1
-    shift = 64 - upper.bit_length()
-    e_upper = e - 1 - shift
-    upper <<= shift
-    if fraction == 0 and biased > 1:
-        lower = (4 * f - 1) << (e - 2 - e_upper)
-    else:
-        lower = (2 * f - 1) << (e - 1 - e_upper)
-    middle = f << (e - e_upper)
+    # The value and the midpoints to its neighbours, times a power of ten, on 64 bits.
+    shift = 63 - f.bit_length()
+    c, one, exponent = _scale(e - 1 - shift)
+    middle = (f * c << (shift + 1)) + _HALF
+    above = below = c << shift
+    if f == _HIDDEN_BIT and e > _LEAST_EXPONENT:
+        below >>= 1
+    high = ((middle + above) >> 64) - 1
+    delta = high - ((middle - below) >> 64) - 1
+    dist = high - (middle >> 64)
 
-    scale = -61 - e_upper
-    k = scale * 78913 // (1 << 18) if scale > 0 else -(-scale * 78913 // (1 << 18))
-    k += scale > 0
-    index = (k - _FIRST_POWER + _POWER_STEP - 1) // _POWER_STEP
-    c, e_c = _POWERS[index]
-    exponent = -(_FIRST_POWER + index * _POWER_STEP)
-    high = ((upper * c + _HALF) >> 64) - 1
-    low = ((lower * c + _HALF) >> 64) + 1
-    delta = high - low
-    dist = high - ((middle * c + _HALF) >> 64)
-    one = -(e_upper + e_c + 64)
-
-    # A shorter text than repr's cannot read back, so the search for the last place starts there.
-    place = _last_place(value) - exponent
+    place -= exponent
     while place > 0:
-        unit = 10**place << one
+        unit = _TEN[place] << one
         digits, rest = divmod(high, unit)
         if rest <= delta:
-            return str(_nearer(digits, dist, delta, rest, unit)), exponent + place
+            return _nearer(digits, dist, delta, rest, unit), exponent + place
         place -= 1
-
-    factor = 10**-place
+    factor = _TEN[-place]
     high, delta, dist = high * factor, delta * factor, dist * factor
     unit = 1 << one
     while True:
         rest = high & (unit - 1)
         if rest <= delta:
-            return str(_nearer(high >> one, dist, delta, rest, unit)), exponent + place
+            return _nearer(high >> one, dist, delta, rest, unit), exponent + place
         high, delta, dist = high * 10, delta * 10, dist * 10
         place -= 1
-
-
-def _last_place(value: float) -> int:
-    """The power of ten of the last significant digit in `repr(value)`."""
-    mantissa, _, power = repr(value).partition("e")
-    whole, _, decimals = mantissa.partition(".")
-    if decimals in ("", "0"):
-        return int(power or 0) + len(whole) - len(whole.rstrip("0"))
-    return int(power or 0) - len(decimals)
 
 
 def _nearer(digits: int, dist: int, delta: int, rest: int, unit: int) -> int:
@@ -132,3 +101,23 @@ def _nearer(digits: int, dist: int, delta: int, rest: int, unit: int) -> int:
         digits -= 1
         rest += unit
     return digits
+
+
+@lru_cache(maxsize=None)
+def _scale(e: int) -> tuple[int, int, int]:
+    """For values 64-bit * 2^e: the power of ten to multiply by, what follows from it.
+
+    That is its 64-bit significand, the binary places the product has after its point (32 to
+    60), and the negated exponent of ten.
+    """
+    wanted = -61 - e
+    k = -(-wanted * 78913 >> 18) if wanted <= 0 else (wanted * 78913 >> 18) + 1  # ceil, log10(2)
+    k += -(k - _FIRST_POWER) % _POWER_STEP
+    above, below = (10**k, 1) if k >= 0 else (1, 10**-k)
+    e_c = above.bit_length() - below.bit_length() - 64
+    while True:
+        over, under = (above << -e_c, below) if e_c < 0 else (above, below << e_c)
+        c = (2 * over + under) // (2 * under)
+        if _HALF <= c < 2 * _HALF:
+            return c, -(e + e_c + 64), -k
+        e_c += 1 if c >= _HALF else -1
