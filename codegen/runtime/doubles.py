@@ -1,6 +1,6 @@
 """Doubles as llama-server prints them: Grisu2 digits, exponents in printf's %g style."""
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import frexp, isfinite, ldexp
 
 _HALF = 1 << 63
@@ -103,7 +103,7 @@ def _nearer(digits: int, dist: int, delta: int, rest: int, unit: int) -> int:
     return digits
 
 
-@lru_cache(maxsize=None)
+@cache
 def _scale(e: int) -> tuple[int, int, int]:
     """For values 64-bit * 2^e: the power of ten to multiply by, what follows from it.
 
