@@ -72,10 +72,12 @@ def main(argv: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return 1
     documents = extract(tree, help_text)
-    if tree.problems:
-        for problem in sorted(tree.problems):
+    problems = tree.unreadable or tree.problems
+    if problems:
+        for problem in sorted(problems):
             print(problem, file=sys.stderr)
-        print(f"{len(tree.problems)} problems; nothing was written", file=sys.stderr)
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        print(f"{count}; nothing was written", file=sys.stderr)
         return 1
     arguments.out.mkdir(parents=True, exist_ok=True)
     for name, document in documents.items():

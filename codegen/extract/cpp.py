@@ -60,7 +60,7 @@ class Source:
     def find(self, *texts: str, start: int = 0, end: int | None = None) -> Iterator[int]:
         """The positions from `start` up to `end` where tokens are spelt so."""
         stop = len(self.tokens) if end is None else end
-        return (i for i in range(start, stop) if self.matches(i, *texts))
+        return (i for i in range(start, min(stop, len(self.tokens))) if self.matches(i, *texts))
 
     def close(self, index: int) -> int:
         """The position of the bracket that closes the one at `index`."""
@@ -92,8 +92,9 @@ class Source:
         return self.tokens[start:end]
 
     def snippet(self, index: int, count: int = 14) -> str:
-        """The text at `index`, for a message."""
-        return spell(self.tokens[index : index + count])
+        """The text at `index`, for a message: up to the end of a statement, or `count` tokens."""
+        end = next(self.find(";", start=index, end=index + count), index + count)
+        return spell(self.tokens[index:end])
 
     def split(self, start: int, end: int, separator: str = ",") -> list[tuple[int, int]]:
         """The spans between separators that stand in no bracket, from `start` up to `end`."""
@@ -217,10 +218,16 @@ def pair_brackets(tokens: Sequence[Token]) -> dict[int, int]:
                 pairs[opener] = index
                 pairs[index] = opener
             elif not token.off:
-                raise CppError(token.line, f"{token.text!r} closes nothing")
+                raise CppError(token.line, _mismatch(token, tokens[stack[-1]] if stack else None))
     if live:
         raise CppError(tokens[live[-1]].line, f"{tokens[live[-1]].text!r} is never closed")
     return pairs
+
+
+def _mismatch(token: Token, opener: Token | None) -> str:
+    if opener is None:
+        return f"{token.text!r} closes nothing"
+    return f"{token.text!r} stands where {opener.text!r} of line {opener.line} is to be closed"
 
 
 _ESCAPES = {
@@ -250,7 +257,7 @@ def unescape(text: str) -> str:
 
 _NO_SPACE_AFTER = frozenset(("(", "[", ".", "->", "::", "!", "~", "{", "++", "--"))
 _NO_SPACE_BEFORE = frozenset((")", "]", ",", ";", ".", "->", "::", "(", "[", "}", "++"))
-_SPACED = frozenset("+-*/%?:=<&|,") | {"==", "!=", "&&", "||", "<=", ">=", "return"}
+_SPACED = frozenset("+-*/%?:=<&|,") | {"==", "!=", "&&", "||", "<=", ">=", "return", "if", "for"}
 _OPERATORS = frozenset("+-*/%?:=<>&|^!~,") | {"==", "!=", "&&", "||", "<=", ">=", "return"}
 
 
@@ -266,7 +273,7 @@ def spell(tokens: Iterable[Token]) -> str:
                 before in _NO_SPACE_AFTER
                 or (before == "<" and template)
                 or unary
-                or (text in _NO_SPACE_BEFORE and not (text == "(" and before in _SPACED))
+                or (text in _NO_SPACE_BEFORE and not (text in ("(", "[") and before in _SPACED))
                 or (text in ("<", ">") and not token.gap)
                 or (text == "{" and (before == ">" or before[-1].isalnum()))
             )

@@ -80,7 +80,7 @@ class _Reader:
                 if entry is not None:
                     entries.append(entry)
                     self._check_reached(schema, i)
-        for i in source.find("new"):
+        for i in source.find("new") if schema is not None else ():
             if source.text(i + 1).startswith("field") and i not in self.seen:
                 self.tree.problem(source, i, "a field is made where none is expected")
         live = sum(not entry.compiled_out for entry in entries)

@@ -92,8 +92,8 @@ def parse_help(text: str) -> tuple[list[Entry], list[Problem]]:
     for number, line in enumerate(text.splitlines(), 1):
         heading = re.fullmatch(r"----- (.+) -----", line)
         if heading:
-            section = HEADINGS.get(heading.group(1))
-            if section is None:
+            section = HEADINGS.get(heading.group(1), heading.group(1))
+            if heading.group(1) not in HEADINGS:
                 problems.append(Problem(LABEL, number, "unknown section", line))
         elif not line.strip() or (section is None and not line.startswith("-")):
             continue

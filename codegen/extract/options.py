@@ -211,12 +211,13 @@ class _Reader:
             lists.append(names)
             spans = spans[1:]
         texts, handler = spans[:-1], spans[-1] if spans else (close, close)
-        hints = [self._hint(span) for span in texts[:-1]]
+        hints = [literal(source.slice(*span)) for span in texts[:-1]]
         value = self._handler(handler)
         readable = (
             len(lists) in (1, 2)
             and len(texts) in (1, 2, 3)
             and (len(lists) == 1 or len(texts) == 1)
+            and all(self._is_hint(span) for span in texts[:-1])
             and value is not None
         )
         if not readable:
@@ -240,13 +241,10 @@ class _Reader:
         texts = [literal(self.source.slice(*span)) for span in spans]
         return [t for t in texts if t is not None] if None not in texts and texts else None
 
-    def _hint(self, span: tuple[int, int]) -> str | None:
-        """The name of a value as --help prints it; None if the program composes it."""
+    def _is_hint(self, span: tuple[int, int]) -> bool:
+        """Whether the name of a value is literal, or a call that composes it."""
         tokens = self.source.slice(*span)
-        hint = literal(tokens)
-        if hint is None and tokens[-1].text != ")":
-            self.tree.problem(self.source, span[0], "unreadable name of an option's value")
-        return hint
+        return literal(tokens) is not None or tokens[-1].text == ")"
 
     def _handler(self, span: tuple[int, int]) -> str | None:
         """The kind of value that the handler takes, by its parameters."""

@@ -69,9 +69,15 @@ class _Registered:
                     route = routes.setdefault(
                         (method, path), {"method": method, "path": path, "variants": []}
                     )
+                    if variant["when"] in [earlier["when"] for earlier in route["variants"]]:
+                        self.tree.problem(self.source, i, "a route is registered twice")
                     route["variants"].append(variant)
             elif word not in _OTHER_MEMBERS:
                 self.tree.problem(self.source, i, f"unknown use of {CONTEXT}")
+        for i in self.source.find(CONTEXT):
+            if self.source.text(i - 1) in ("(", ",") and self.source.text(i + 1) in (")", ","):
+                message = f"{CONTEXT} is passed on, so routes may be registered elsewhere"
+                self.tree.problem(self.source, i, message)
         if not routes:
             self.tree.missing(SERVER, f"no route is registered on {CONTEXT}")
         return [self._route(*key, route["variants"]) for key, route in routes.items()], count

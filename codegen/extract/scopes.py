@@ -105,7 +105,7 @@ def _function_name(words: list[str]) -> str | None:
             while first >= 2 and words[first - 1] == "::":
                 first -= 2
                 if words[first] == ">":  # a template's arguments
-                    first = words.index("<", 0, first) - 1
+                    first = len(words[:first]) - words[:first][::-1].index("<") - 2
             return "".join(words[first:n])
     return None
 

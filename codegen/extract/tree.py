@@ -28,10 +28,12 @@ class Tree:
 
     root: Path
     problems: list[Problem] = field(default_factory=list)
+    unreadable: list[Problem] = field(default_factory=list)
+    """Files that can't be read at all: the cause of whatever else is missing."""
     _sources: dict[str, Source] = field(default_factory=dict)
 
     def source(self, path: str) -> Source:
-        """The tokens of the file at `path`; an empty file, and a problem, if it can't be read."""
+        """The tokens of the file at `path`; an empty file if it can't be read."""
         if path not in self._sources:
             self._sources[path] = self._read(path)
         return self._sources[path]
@@ -54,10 +56,10 @@ class Tree:
             text = (self.root / path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-            self.missing(path, f"can't be read ({reason})")
+            self.unreadable.append(Problem(path, 0, f"can't be read ({reason})"))
             return Source(path, ())
         try:
             return read_source(path, text)
         except CppError as error:
-            self.problems.append(Problem(path, error.line, str(error)))
+            self.unreadable.append(Problem(path, error.line, str(error)))
             return Source(path, ())

@@ -1,0 +1,2 @@
+#pragma once
+#define PRESET_KETTLE "__PRESET_KETTLE"
