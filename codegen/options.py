@@ -1,5 +1,6 @@
 """The command line: `spec/options.json` as frozen dataclasses, and `generated/options.py`."""
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -69,6 +70,7 @@ class Option:
     escapes: bool = False
     setting: str | None = None
     default: Any = None
+    harmless: tuple[Any, ...] = ()
     shown: str | None = None
     reason: str = ""
 
@@ -106,6 +108,8 @@ class Option:
         ]
         if self.default is not None:
             lines.append(_argument("default", self.default))
+        if self.harmless:
+            lines.append(_argument("harmless", self.harmless))
         if self.shown:
             lines.append(_argument("shown", self.shown))
         lines.append(_argument("description", self.description))
@@ -248,14 +252,12 @@ def _layout(value: Any, indent: int, before: int) -> str:
     if isinstance(value, tuple):
         rows = [f"{_expression(item)}," for item in value]
     elif isinstance(value, str):
-        words = textwrap.wrap(
-            value,
-            _WIDTH - indent - 12,
-            break_on_hyphens=False,
-            drop_whitespace=False,
-            replace_whitespace=False,
-        )
-        rows = [_expression(part) for part in words]
+        rows = [""]
+        for word in re.findall(r"\s*\S+\s*", value):
+            if len(rows[-1] + word) > _WIDTH - indent - 8:
+                rows.append("")
+            rows[-1] += word
+        rows = [_expression(row) for row in rows]
     else:
         return flat
     return "(\n" + "".join(f"{' ' * (indent + 4)}{row}\n" for row in rows) + " " * indent + ")"

@@ -52,6 +52,7 @@ class Option:
     template_kwarg: str | None = None
     escapes: bool = False
     default: object = None
+    harmless: tuple[object, ...] = ()
     shown: str | None = None
     description: str
     status: str = "supported"
@@ -297,7 +298,7 @@ class _Reading:
             _refusal(option, used)
             for option, used in self.used.values()
             if option.status in ("deferred", "not_applicable")
-            and self.line.values[option.key] != option.default
+            and self.line.values[option.key] not in (option.default, *option.harmless)
         ]
         if lines:
             raise self.exit(1, err="".join(lines))
@@ -307,8 +308,8 @@ class _Reading:
             used
             for option, used in self.used.values()
             if option.status == "inert"
-            and self.line.values[option.key] != option.default
-            and (used.startswith("-") or used.startswith("LLAMA_"))
+            and self.line.values[option.key] not in (option.default, *option.harmless)
+            and used.startswith(("-", "LLAMA_"))
         ]
         if names:
             self.warn(f"without effect here (--help says why): {', '.join(names)}")
