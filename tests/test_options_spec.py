@@ -120,8 +120,8 @@ def test_what_is_generated() -> None:
         '        read=values.strings(split="csv"),\n'
         "        default=(),\n"
         "        description=(\n"
-        f"            \"{'Adapters to load. ' * 4}Adapters \"\n"
-        '            "to load. One more."\n'
+        f"            \"{'Adapters to load. ' * 4}Adapters to \"\n"
+        '            "load. One more."\n'
         "        ),\n"
         '        status="deferred",\n'
         '        reason="adapters aren\'t built yet",\n'
