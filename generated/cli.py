@@ -1,0 +1,360 @@
+"""Reads a command line as llama-server does: environment first, then arguments, its error texts."""
+# Copied by `python -m codegen gen` from codegen/runtime/cli.py; edit that.
+
+import platform
+import re
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from .cli_values import TRUE_WORDS, InvalidValue, Reader, boolean, unescape
+
+PROGRAM = "mlx-llama-server"
+_WIDTH, _INDENT = 96, 34
+_GAP = " " * _INDENT
+_SECTIONS = {
+    "common": "common params",
+    "sampling": "sampling params",
+    "speculative": "speculative params",
+    "server": "server params",
+    "own": f"params of {PROGRAM} only",
+}
+
+
+class CommandLineExit(Exception):
+    """The process should print `out` and `err` and exit with `status`."""
+
+    def __init__(self, status: int, out: str = "", err: str = "") -> None:
+        super().__init__(err or out)
+        self.status = status
+        self.out = out
+        self.err = err
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Option:
+    """One option: its spellings, how its value is read, and the setting it feeds.
+
+    `read` is None for options without a value, which set `on`, or `off` by a negative spelling.
+    """
+
+    section: str
+    spellings: tuple[str, ...]
+    negative: tuple[str, ...] = ()
+    env: str | None = None
+    value: tuple[str, ...] = ()
+    action: str | None = None
+    read: Reader | None = None
+    on: object = True
+    off: object = False
+    setting: str | None = None
+    template_kwarg: str | None = None
+    escapes: bool = False
+    default: object = None
+    harmless: tuple[object, ...] = ()
+    shown: str | None = None
+    description: str
+    status: str = "supported"
+    reason: str = ""
+
+    @property
+    def negative_env(self) -> str | None:
+        """The variable whose mere presence switches the option off."""
+        if self.env is None or not self.negative:
+            return None
+        return self.env.replace("LLAMA_ARG_", "LLAMA_ARG_NO_")
+
+    @property
+    def key(self) -> str:
+        """What its value is kept under while reading."""
+        return self.setting or self.spellings[0]
+
+
+@dataclass(slots=True)
+class CommandLine:
+    """What was read: a value for each setting given, and what to tell the user at start."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    given: frozenset[str] = frozenset()
+    announcements: list[str] = field(default_factory=list)
+
+
+def read(
+    options: Sequence[Option],
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    version_text: str,
+    devices: Callable[[], Sequence[str]],
+) -> CommandLine:
+    """Read `argv`, without the program's name; raises CommandLineExit.
+
+    Follows `common_params_parse` in upstream's common/arg.cpp: `--ctx_size` is `--ctx-size`,
+    a value is the next argument, whatever it looks like, and `--option=value` isn't known.
+    """
+    return _Reading(options, environ, version_text, devices).read(argv)
+
+
+def version_text(build: int, commit: str) -> str:
+    """What --version prints, in the shape of upstream's: the version and build, and the makers."""
+    made_with = f"MLX {_installed('mlx')} and Python {platform.python_version()}"
+    return (
+        f"version: {_installed(PROGRAM)} (build {build}, commit {commit})\n"
+        f"built with {made_with} for {platform.system()} {platform.machine()}\n"
+    )
+
+
+def _installed(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def help_text(options: Sequence[Option]) -> str:
+    """The whole --help, by section."""
+    parts = []
+    for section, title in _SECTIONS.items():
+        entries = [option_help(o) for o in options if o.section == section]
+        if entries:
+            parts.append(f"----- {title} -----\n\n{''.join(entries)}")
+    return "\n\n".join(parts)
+
+
+def option_help(option: Option) -> str:
+    """One option's lines of --help."""
+    first, *others = *option.spellings, *option.negative
+    names = f"{first},".ljust(7) + (" " if len(first) > 5 else "") + ", ".join(others)
+    head = " ".join((names if others else first, *option.value))
+    notes = []
+    if (default := _shown_default(option)) is not None:
+        notes.append(f"default: {default}")
+    if option.env:
+        notes.append(f"env: {option.env}")
+    text = option.description + (f" ({'; '.join(notes)})" if notes else "")
+    if option.status == "inert":
+        text += f" [no effect: {option.reason}]"
+    elif option.status == "deferred":
+        text += f" [not supported yet: {option.reason}]"
+    elif option.status == "not_applicable":
+        text += f" [not supported: {option.reason}]"
+    lines = textwrap.wrap(text, _WIDTH - _INDENT, break_on_hyphens=False, break_long_words=False)
+    if len(head) > _INDENT - 2:
+        return "".join(f"{row}\n" for row in (*_at_commas(head), *(_GAP + row for row in lines)))
+    starts = [head.ljust(_INDENT), *[_GAP] * (len(lines) - 1)]
+    return "".join(f"{start}{row}\n" for start, row in zip(starts, lines, strict=True))
+
+
+def _at_commas(text: str) -> list[str]:
+    """The text in lines that break after commas."""
+    rows = [""]
+    for part in re.findall("[^,]*,?", text):
+        if len(rows[-1] + part) > _WIDTH:
+            rows.append("  ")
+        rows[-1] += part
+    return rows
+
+
+def _shown_default(option: Option) -> str | None:
+    value = option.default
+    if option.shown is not None:
+        return option.shown
+    if value is None or (option.read is None and not option.negative):
+        return None
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    if isinstance(value, tuple):
+        return ";".join(value) or None
+    return str(value) if value not in ("", {}) else None
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One pass over the environment and the arguments."""
+
+    options: Sequence[Option]
+    environ: Mapping[str, str]
+    version_text: str
+    devices: Callable[[], Sequence[str]]
+    line: CommandLine = field(default_factory=CommandLine)
+    used: dict[str, tuple[Option, str]] = field(default_factory=dict)
+    action: str | None = None
+
+    def read(self, argv: Sequence[str]) -> CommandLine:
+        for option in self.options:
+            self.read_environment(option)
+        self.read_arguments(argv)
+        if self.action == "help":
+            raise self.exit(0, out=help_text(self.options))
+        if self.action == "completion_bash":
+            raise self.exit(0, out=_completion_script(self.options))
+        self.refuse()
+        self.announce_inert()
+        self.finish()
+        return self.line
+
+    def read_environment(self, option: Option) -> None:
+        if option.env is None:
+            return
+        name, text = option.env, self.environ.get(option.env)
+        if option.negative_env in self.environ:
+            name, text = option.negative_env or "", "0"
+        if text is None:
+            return
+        try:
+            if option.read is not None and len(option.value) == 1:
+                self.give(option, name, self.value(option, option.read, text))
+            elif option.negative:
+                self.give(option, name, option.on if boolean(text) else option.off)
+            elif text in TRUE_WORDS:
+                self.give(option, name, option.on)
+        except InvalidValue as error:
+            raise self.exit(
+                1,
+                err=f'error while handling environment variable "{option.env}": {error}\n\n\n',
+            ) from None
+
+    def read_arguments(self, argv: Sequence[str]) -> None:
+        by_spelling = {
+            s: (option, s in option.spellings)
+            for option in self.options
+            for s in (*option.spellings, *option.negative)
+        }
+        seen = set()
+        rest = list(reversed(argv))
+        while rest:
+            argument = rest.pop()
+            if argument.startswith("--"):
+                argument = argument.replace("_", "-")
+            if argument not in by_spelling:
+                raise self.exit(1, err=f"error: invalid argument: {argument}\n")
+            option, positive = by_spelling[argument]
+            if argument in seen and argument != "--spec-type":
+                self.warn(
+                    f"DEPRECATED: argument '{argument}' specified multiple times, use "
+                    "comma-separated values instead (only last value will be used)"
+                )
+            seen.add(argument)
+            if option.env in self.environ or option.negative_env in self.environ:
+                self.warn(
+                    f"warn: {option.env} environment variable is set, but will be overwritten "
+                    f"by command line argument {argument}"
+                )
+            try:
+                self.read_argument(option, argument, positive, rest)
+            except InvalidValue as error:
+                raise self.exit(
+                    1,
+                    err=f'error while handling argument "{argument}": {error}\n\n'
+                    f"usage:\n{option_help(option)}\n\nto show complete usage, run with -h\n",
+                ) from None
+
+    def read_argument(
+        self, option: Option, argument: str, positive: bool, rest: list[str]
+    ) -> None:
+        if option.action is not None:
+            self.act(option, argument)
+        elif option.read is None:
+            self.give(option, argument, option.on if positive else option.off)
+        else:
+            texts = []
+            for _ in option.value:
+                if not rest:
+                    raise InvalidValue("expected value for argument")
+                texts.append(rest.pop())
+            self.give(option, argument, self.value(option, option.read, *texts))
+
+    def act(self, option: Option, argument: str) -> None:
+        """Print at once, as upstream does, or remember what to print after all arguments."""
+        if option.action == "version":
+            raise self.exit(0, err=self.version_text)
+        if option.action == "list_devices":
+            lines = "".join(f"  {device}\n" for device in self.devices() or ("(none)",))
+            raise self.exit(0, out=f"Available devices:\n{lines}")
+        if option.status != "supported":
+            raise self.exit(1, err=_refusal(option, argument))
+        if self.action != "help":
+            self.action = option.action
+
+    def value(self, option: Option, read: Reader, *texts: str) -> Any:
+        return read(self.line.values.get(option.key), *texts, warn=self.warn)
+
+    def give(self, option: Option, used: str, value: object) -> None:
+        self.used[option.key] = (option, used)
+        self.line.values[option.key] = value
+        if option.template_kwarg is None:
+            return
+        kwargs = dict(self.line.values.get("default_template_kwargs", {}))
+        if value == "default":
+            kwargs.pop(option.template_kwarg, None)
+        elif value is not None:
+            kwargs[option.template_kwarg] = value
+        self.line.values["default_template_kwargs"] = kwargs
+
+    def refuse(self) -> None:
+        lines = [
+            _refusal(option, used)
+            for option, used in self.used.values()
+            if option.status in ("deferred", "not_applicable")
+            and self.line.values[option.key] not in (option.default, *option.harmless)
+        ]
+        if lines:
+            raise self.exit(1, err="".join(lines))
+
+    def announce_inert(self) -> None:
+        names = [
+            used
+            for option, used in self.used.values()
+            if option.status == "inert"
+            and self.line.values[option.key] not in (option.default, *option.harmless)
+            and used.startswith(("-", "LLAMA_"))
+        ]
+        if names:
+            self.warn(f"without effect here (--help says why): {', '.join(names)}")
+
+    def finish(self) -> None:
+        """Read escapes, and keep only the values that feed settings."""
+        values = self.line.values
+        if values.get("escape", True):
+            for option in self.options:
+                if option.escapes and option.key in values:
+                    values[option.key] = tuple(unescape(text) for text in values[option.key])
+        known = {option.setting for option in self.options}
+        self.line.values = {key: value for key, value in values.items() if key in known}
+        self.line.given = frozenset(self.line.values)
+
+    def warn(self, text: str) -> None:
+        self.line.announcements.append(text)
+
+    def exit(self, status: int, out: str = "", err: str = "") -> CommandLineExit:
+        """The exit, after the warnings so far."""
+        warnings = "".join(f"{line}\n" for line in self.line.announcements)
+        return CommandLineExit(status, out, warnings + err)
+
+
+def _refusal(option: Option, used: str) -> str:
+    yet = " yet" if option.status == "deferred" else ""
+    return f"error: {used} is not supported{yet}: {option.reason}\n"
+
+
+def _completion_script(options: Sequence[Option]) -> str:
+    """A bash script that completes spellings, and file names after an option that takes one."""
+    words = " ".join(s for o in options for s in (*o.spellings, *o.negative))
+    with_file = [o for o in options if {"FNAME", "FILE", "PATH"} & {*o.value}]
+    files = "|".join(s for o in with_file for s in o.spellings)
+    name = "_" + PROGRAM.replace("-", "_")
+    return (
+        f"{name}() {{\n"
+        '    local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}"\n'
+        '    case "$before" in\n'
+        f"        {files})\n"
+        '            COMPREPLY=($(compgen -f -- "$word")) ;;\n'
+        "        *)\n"
+        f'            COMPREPLY=($(compgen -W "{words}" -- "$word")) ;;\n'
+        "    esac\n"
+        "}\n"
+        f"complete -o filenames -F {name} {PROGRAM}\n"
+    )
