@@ -14,6 +14,7 @@ from codegen.extract.structs import Structs
 from codegen.extract.tree import Tree
 
 SCHEMA = "tools/server/server-schema.cpp"
+ELSEWHERE = "tools/server/*.cpp"
 
 WIRES = {
     "bool": "bool",
@@ -80,9 +81,8 @@ class _Reader:
                 if entry is not None:
                     entries.append(entry)
                     self._check_reached(schema, i)
-        for i in source.find("new") if schema is not None else ():
-            if source.text(i + 1).startswith("field") and i not in self.seen:
-                self.tree.problem(source, i, "a field is made where none is expected")
+        if schema is not None:
+            self._check_all_read()
         live = sum(not entry.compiled_out for entry in entries)
         subfields = sum(len(entry.subfields) for entry in entries)
         return {
@@ -97,6 +97,15 @@ class _Reader:
             },
             "fields": [self._json(entry, n) for n, entry in enumerate(entries)],
         }
+
+    def _check_all_read(self) -> None:
+        """No field is made outside the schema, nor in another file."""
+        for path in self.tree.paths(ELSEWHERE):
+            source = self.tree.source(path)
+            for i in source.find("new"):
+                read = path == SCHEMA and i in self.seen
+                if source.text(i + 1).startswith("field_") and not read:
+                    self.tree.problem(source, i, "a field is made where none is expected")
 
     def _schema_function(self) -> Function | None:
         """The function in which fields are added, in positions that count compiled-out tokens."""
