@@ -125,6 +125,13 @@ LOUD = [
         id="field outside the schema",
     ),
     pytest.param(
+        TASK,
+        "    return res;",
+        '    keep(new field_json("later"));',
+        f'{TASK}:18: a field is made where none is expected: new field_json("later"))',
+        id="field in another file",
+    ),
+    pytest.param(
         SERVER,
         '"/pour",   ex_wrapper(routes.post_pour)',
         "POUR_PATH, ex_wrapper(routes.post_pour)",
