@@ -26,9 +26,9 @@ from codegen.problems import Problems
 _BOUNDS = {
     "INT32_MAX": "wire.INT32_MAX",
     "INT64_MAX": "wire.INT64_MAX",
-    "FLOAT_MAX": "wire.FLOAT_MAX",
-    "-FLOAT_MAX": "-wire.FLOAT_MAX",
-    "INFINITY": "wire.INFINITY",
+    "FLOAT_MAX": "wire.FLOAT32_MAX",
+    "-FLOAT_MAX": "-wire.FLOAT32_MAX",
+    "INFINITY": "inf",
 }
 
 

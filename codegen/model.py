@@ -5,6 +5,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+_GETTERS = {
+    "int32": "get_int32",
+    "uint32": "get_uint32",
+    "int64": "get_int64",
+    "float32": "get_float32",
+    "bool": "get_bool",
+    "string": "get_string",
+}
+
 STATUSES = ("supported", "inert", "deferred", "not_applicable")
 
 
@@ -133,12 +142,14 @@ class Field:
     def reader(self) -> str:
         """The call that reads it, as a Python expression."""
         if self.read == "raw":
-            return f'wire.raw(body, "{self.name}")'
+            return f'raw(body, "{self.name}")'
         if self.read == "at":
             return f'wire.at(body, "{self.name}")'
         default = self.default_expression
         if self.read == "json_value":
-            return f'wire.{self.wire}_or(body, "{self.name}", {default})'
+            get = _GETTERS.get(self.wire)
+            convert = f", wire.{get}" if get else ", lambda value: value"
+            return f'wire.value_or(body, "{self.name}", {default}{convert})'
         source = f'wire.nested(body, "{self.parent}")' if self.parent else "body"
         function = {"bool": "boolean"}.get(self.wire, self.wire)
         extra = f", read=customs.{self.attribute}" if self.wire == "custom" else ""
@@ -192,8 +203,12 @@ class Body:
         return any(f.uses_settings for f in self.live)
 
     @property
-    def uses_triggers(self) -> bool:
-        return any("Trigger" in f.python_type for f in self.live)
+    def uses_infinity(self) -> bool:
+        return any(f.limits and "inf" in f.limits for f in self.live)
+
+    @property
+    def uses_raw(self) -> bool:
+        return any(f.read == "raw" for f in self.live)
 
     @property
     def generated_reader(self) -> bool:

@@ -1,4 +1,4 @@
-"""Reads a command line as llama-server does: environment first, then arguments, its error texts."""
+"""Reads a command line as llama-server does: config files, then environment, then arguments."""
 # Copied by `python -m codegen gen` from codegen/runtime/cli.py; edit that.
 
 import platform
@@ -7,8 +7,10 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
+from .cli_config import ConfigError, config_files, read_config
 from .cli_values import TRUE_WORDS, InvalidValue, Reader, boolean, unescape
 
 PROGRAM = "mlx-llama-server"
@@ -67,6 +69,12 @@ class Option:
         return self.env.replace("LLAMA_ARG_", "LLAMA_ARG_NO_")
 
     @property
+    def config_keys(self) -> tuple[str, ...]:
+        """Its names in config files: spellings without dashes, and the variables."""
+        names = (n.lstrip("-") for n in (*self.spellings, *self.negative))
+        return (*filter(None, (self.env, self.negative_env)), *names)
+
+    @property
     def key(self) -> str:
         """What its value is kept under while reading."""
         return self.setting or self.spellings[0]
@@ -90,7 +98,8 @@ def read(
 ) -> CommandLine:
     """Read `argv`, without the program's name; raises CommandLineExit.
 
-    Follows `common_params_parse` in upstream's common/arg.cpp: `--ctx_size` is `--ctx-size`,
+    Follows `common_params_parse` in upstream's common/arg.cpp: config files are read first, then
+    the environment, then the arguments, where the last one wins; `--ctx_size` is `--ctx-size`,
     a value is the next argument, whatever it looks like, and `--option=value` isn't known.
     """
     return _Reading(options, environ, version_text, devices).read(argv)
@@ -184,6 +193,9 @@ class _Reading:
     action: str | None = None
 
     def read(self, argv: Sequence[str]) -> CommandLine:
+        for path in config_files(self.environ):
+            self.warn(f"using config file: {path}")
+            self.read_config(path)
         for option in self.options:
             self.read_environment(option)
         self.read_arguments(argv)
@@ -195,6 +207,42 @@ class _Reading:
         self.announce_inert()
         self.finish()
         return self.line
+
+    def read_config(self, path: Path) -> None:
+        """Read a config file's `*` section, then its `default` one, each in order of spellings."""
+        by_key = {name: option for option in self.options for name in option.config_keys}
+        try:
+            sections = read_config(path)
+        except ConfigError as error:
+            raise self.exit(1, err=f"{error}\n") from None
+        for name in ("*", "default"):
+            entries = {}
+            for key, text in sorted(sections.get(name, {}).items()):
+                if key in by_key:
+                    entries[by_key[key].spellings[0]] = (key, text)
+                elif key != "version":
+                    self.warn(f"ignoring option '{key}' from {path}: not supported by this program")
+            for _, (key, text) in sorted(entries.items()):
+                try:
+                    self.read_entry(by_key[key], key, text, f"{key} in {path}")
+                except InvalidValue as error:
+                    raise self.exit(
+                        1, err=f'error while handling option "{key}" in {path}: {error}\n'
+                    ) from None
+
+    def read_entry(self, option: Option, key: str, text: str, used: str) -> None:
+        """One entry of a config file; a flag is set whatever its value, as upstream does."""
+        if option.action is not None:
+            self.act(option, used)
+        elif option.read is None and option.negative:
+            positive = f"--{key}" not in option.negative and f"-{key}" not in option.negative
+            self.give(option, used, option.on if (text in TRUE_WORDS) == positive else option.off)
+        elif option.read is None:
+            self.give(option, used, option.on)
+        elif len(option.value) > 1:
+            raise InvalidValue("option with two values is not supported yet")
+        else:
+            self.give(option, used, self.value(option, option.read, text))
 
     def read_environment(self, option: Option) -> None:
         if option.env is None:
@@ -310,7 +358,7 @@ class _Reading:
             for option, used in self.used.values()
             if option.status == "inert"
             and self.line.values[option.key] not in (option.default, *option.harmless)
-            and used.startswith(("-", "LLAMA_"))
+            and (used != option.env or used.startswith("LLAMA_"))
         ]
         if names:
             self.warn(f"without effect here (--help says why): {', '.join(names)}")

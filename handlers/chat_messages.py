@@ -3,7 +3,7 @@
 from typing import Any
 
 from generated import errors, wire
-from generated.jsontext import Json, dumps
+from generated.jsontext import Json, JsonError, dumps
 
 _MEDIA = {
     "image_url": errors.image_not_supported,
@@ -49,7 +49,7 @@ def parse_messages(messages: list[Json]) -> list[dict[str, Any]]:
     """The messages as templates get them: parts joined, nothing that isn't a message's."""
     try:
         return [_parse_message(message) for message in messages]
-    except wire.JsonError as error:
+    except JsonError as error:
         raise errors.messages_parse(str(error)) from None
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from generated import replies
-from generated.replies import ABSENT
+from generated.absent import ABSENT
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from generated.api_error import ApiError
 from generated.http import EventStream, JsonResponse, while_connected
 from generated.jsontext import Json, dumps
 from generated.requests.completion import CompletionRequest, read_completion
-from generated.requests.native_completion import read_native_completion
+from generated.requests.completion_task import read_completion_task
 from handlers.prompts import tokenize_prompts
 from handlers.reading import CompletionReading
 from handlers.results import Frame, NativeWriter, Writer
@@ -107,21 +107,20 @@ def sampling_params(server: Server, request: CompletionRequest) -> SamplingParam
 
 def _jobs(server: Server, body: Json, api: Api) -> tuple[list[_Job], CompletionRequest]:
     """Read the body into tasks: one for each prompt, times the completions asked for."""
-    tokenizer = server.engine.tokenizer
+    tokenizer = server.tokenizer
     prompts = tokenize_prompts(tokenizer, wire.at(body, "prompt"))
     read = read_completion(body, server.settings, CompletionReading(tokenizer, server.settings))
     if read.ignore_eos:
         banned = tuple((token, float("-inf")) for token in sorted(tokenizer.eog))
         read = replace(read, logit_bias=(*read.logit_bias, *banned))
-    own = read_native_completion(body)
+    own = read_completion_task(body)
     jobs: list[_Job] = []
     for prompt in prompts:
-        text = tokenizer.decode(prompt, special=True).decode("utf-8", "surrogateescape")
         for child in range(read.n_cmpl):
             seed = read.seed if read.seed == _RANDOM_SEED else (read.seed + child) & 0xFFFFFFFF
             request = replace(read, seed=seed)
             native = NativeWriter(
-                request, index=len(jobs), model=server.model_name, prompt=text
+                request, index=len(jobs), model=server.model_name, prompt_text=server.text
             )
             slot = own.id_slot if child == 0 else -1
             jobs.append(_Job(_task(server, request, prompt, slot), api.writer(native)))

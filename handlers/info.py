@@ -9,10 +9,10 @@ from starlette.responses import Response
 
 from engine.slot import SlotView
 from generated import errors, metrics, replies
+from generated.absent import ABSENT
 from generated.build import BUILD_INFO
 from generated.http import JsonResponse
 from generated.jsontext import Json
-from generated.replies import ABSENT
 from generated.requests.completion import CompletionRequest, read_completion
 from handlers.figures import Figures
 from handlers.generation_settings import generation_settings_metrics
@@ -30,7 +30,7 @@ async def get_health(server: Server, request: Request) -> Response:
 
 async def get_props(server: Server, request: Request) -> Response:
     """The server's settings as clients want to know them."""
-    settings, model = server.settings, server.engine.model
+    settings, model = server.settings, server.model
     template = server.chat_template
     tool_use = model.metadata.get("tokenizer.chat_template.tool_use", "")
     defaults = replies.default_generation_settings(
@@ -63,16 +63,16 @@ async def get_props(server: Server, request: Request) -> Response:
     )
 
 
-async def post_props(server: Server, request: Request, body: Json) -> Response:
+async def post_props(server: Server, request: Request) -> Response:
     """Accepted, as upstream accepts it, without anything to change."""
     return JsonResponse(replies.success())
 
 
 async def get_models(server: Server, request: Request) -> Response:
     """The one model, in OpenAI's and in Ollama's shape."""
-    model = server.engine.model
+    model = server.model
     meta = replies.model_meta(
-        vocab_type=model.vocab_type,
+        vocab_type=model.vocab_type != 0,
         n_vocab=model.n_vocab,
         n_ctx=server.engine.sizes.n_ctx_slot,
         n_ctx_train=model.n_ctx_train,
@@ -131,7 +131,7 @@ async def post_lora_adapters(server: Server, request: Request, body: Json) -> Re
 def default_request(server: Server) -> CompletionRequest:
     """What an empty body is read as, in the form that upstream shows for a whole server."""
     read = read_completion(
-        {}, server.settings, CompletionReading(server.engine.tokenizer, server.settings)
+        {}, server.settings, CompletionReading(server.tokenizer, server.settings)
     )
     # Upstream shows these as they are before the server's own settings reach a request.
     return replace(read, n_predict=-1, n_keep=0, reasoning_format="none")

@@ -8,13 +8,17 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import uvicorn
 
+from engine.devices import devices
 from engine.engine import Engine
+from engine.open_model import open_model
 from engine.settings import EngineSettings
-from generated import options
+from generated import cli, options
 from generated.options import Settings
 from handlers.app import make_app
 from handlers.logs import set_up_logging
@@ -25,6 +29,8 @@ log = logging.getLogger("mlx-llama-server")
 
 _STOP_SECONDS = 10
 """How long running requests may take to finish after SIGTERM."""
+_WATCH_SECONDS = 0.25
+"""How often the engine is looked after."""
 
 
 def main() -> None:
@@ -34,9 +40,12 @@ def main() -> None:
 
 def run(argv: Sequence[str]) -> int:
     """Serve until stopped; the exit status, after one plain line on standard error if it isn't 0."""
-    settings = options.parse(argv, os.environ)
-    if isinstance(settings, int):
-        return settings
+    try:
+        settings = _effective(options.parse(argv, dict(os.environ), devices))
+    except cli.CommandLineExit as ending:
+        sys.stdout.write(ending.out)
+        sys.stderr.write(ending.err)
+        return ending.status
     set_up_logging(settings)
     for line in settings.announcements:
         log.info(line)
@@ -49,14 +58,21 @@ def run(argv: Sequence[str]) -> int:
             f"couldn't bind to {settings.hostname}:{settings.port}: {error.strerror}"
             " (is another server running there? choose another with --port)"
         )
-    server = Server(settings, Engine(engine_settings(settings)))
+    engine = Engine(engine_settings(settings), partial(open_model, Path(settings.model)))
+    server = Server(settings, engine)
     return asyncio.run(_serve(server, listener))
+
+
+def _effective(settings: Settings) -> Settings:
+    """The settings with automatic values decided, as upstream decides them at start."""
+    if settings.n_parallel < 0:
+        return replace(settings, n_parallel=4, kv_unified=True)
+    return settings
 
 
 def engine_settings(settings: Settings) -> EngineSettings:
     """The engine's part of the settings."""
     return EngineSettings(
-        model=Path(settings.model),
         n_ctx=settings.n_ctx,
         n_parallel=settings.n_parallel,
         kv_unified=settings.kv_unified,
@@ -108,7 +124,8 @@ async def _watch_engine(server: Server, http: uvicorn.Server) -> None:
         log.info("model loaded")
         scheme = "https" if server.settings.ssl_file_key else "http"
         log.info(f"server is listening on {scheme}://{server.settings.hostname}:{server.settings.port}")
-        await asyncio.wrap_future(server.engine.ended)
+        while server.is_ready:
+            await asyncio.sleep(_WATCH_SECONDS)
     http.should_exit = True
 
 

@@ -23,20 +23,20 @@ class CompletionReading:
         self._tokenizer = tokenizer
         self._settings = settings
 
-    def response_fields(self, body: wire.Body, name: str) -> tuple[str, ...]:
+    def response_fields(self, body: object, name: str) -> tuple[str, ...]:
         return tuple(wire.value_or(body, name, [], _strings))
 
-    def dry_base(self, body: wire.Body, name: str) -> float:
+    def dry_base(self, body: object, name: str) -> float:
         value = wire.get_float32(wire.at(body, name))
         return self._settings.dry_base if value < 1.0 else value
 
-    def lora(self, body: wire.Body, name: str) -> tuple[tuple[int, float], ...]:
+    def lora(self, body: object, name: str) -> tuple[tuple[int, float], ...]:
         entries = wire.at(body, name)
         if not isinstance(entries, list):
             raise ValueError("Error: 'lora' must be an array of objects with 'id' and 'scale' fields")
         return lora_scales(entries)
 
-    def dry_sequence_breakers(self, body: wire.Body, name: str) -> tuple[str, ...]:
+    def dry_sequence_breakers(self, body: object, name: str) -> tuple[str, ...]:
         breakers = wire.value_or(body, name, [], _strings)
         if not breakers:
             raise ValueError(
@@ -44,43 +44,43 @@ class CompletionReading:
             )
         return tuple(breakers)
 
-    def grammar(self, body: wire.Body, name: str) -> str:
+    def grammar(self, body: object, name: str) -> str:
         if wire.contains(body, "json_schema") and not wire.contains(body, "grammar"):
             raise errors.field_deferred("json_schema")
         if wire.value_or(body, "grammar", ""):
             raise errors.field_deferred("grammar")
         return ""
 
-    def chat_format(self, body: wire.Body, name: str) -> int:
+    def chat_format(self, body: object, name: str) -> int:
         return wire.get_int32(wire.at(body, name))
 
-    def reasoning_format(self, body: wire.Body, name: str) -> str:
+    def reasoning_format(self, body: object, name: str) -> str:
         return checked_reasoning_format(wire.get_string(wire.at(body, name)))
 
-    def chat_parser(self, body: wire.Body, name: str) -> str:
+    def chat_parser(self, body: object, name: str) -> str:
         if wire.get_string(wire.at(body, name)):
             raise errors.field_deferred(name)
         return ""
 
-    def continue_final_message(self, body: wire.Body, name: str) -> bool:
+    def continue_final_message(self, body: object, name: str) -> bool:
         return continues(wire.at(body, name))
 
-    def preserved_tokens(self, body: wire.Body, name: str) -> tuple[int, ...]:
+    def preserved_tokens(self, body: object, name: str) -> tuple[int, ...]:
         tokens = [self._encode(text) for text in _strings(wire.at(body, name))]
         return tuple(sorted({ids[0] for ids in tokens if len(ids) == 1}))
 
-    def grammar_triggers(self, body: wire.Body, name: str) -> tuple[Json, ...]:
+    def grammar_triggers(self, body: object, name: str) -> tuple[Json, ...]:
         if wire.at(body, name):
             raise errors.field_deferred(name)
         if wire.value_or(body, "grammar_lazy", False):
             raise ValueError("Error: no triggers set for lazy grammar!")
         return ()
 
-    def reasoning_budget_start_tag(self, body: wire.Body, name: str) -> tuple[int, ...]:
+    def reasoning_budget_start_tag(self, body: object, name: str) -> tuple[int, ...]:
         return tuple(self._encode(wire.get_string(wire.at(body, name))))
 
     def reasoning_budget_end_tags(
-        self, body: wire.Body, name: str
+        self, body: object, name: str
     ) -> tuple[tuple[int, ...], ...]:
         plural = "reasoning_budget_end_tags"
         if wire.contains(body, plural):
@@ -89,10 +89,10 @@ class CompletionReading:
             tags = [wire.get_string(wire.at(body, name))]
         return tuple(tuple(self._encode(tag)) for tag in tags if tag)
 
-    def reasoning_budget_message(self, body: wire.Body, name: str) -> tuple[int, ...]:
+    def reasoning_budget_message(self, body: object, name: str) -> tuple[int, ...]:
         return tuple(self._encode(wire.value_or(body, name, "")))
 
-    def logit_bias(self, body: wire.Body, name: str) -> tuple[tuple[int, float], ...]:
+    def logit_bias(self, body: object, name: str) -> tuple[tuple[int, float], ...]:
         given = wire.at(body, name)
         pairs: list[tuple[int, float]] = []
         if isinstance(given, list):
@@ -107,10 +107,10 @@ class CompletionReading:
                 pairs += [(t, bias) for t in self._tokens(token)]
         return tuple(pairs)
 
-    def ignore_eos(self, body: wire.Body, name: str) -> bool:
+    def ignore_eos(self, body: object, name: str) -> bool:
         return wire.get_bool(wire.at(body, name))
 
-    def stop(self, body: wire.Body, name: str) -> tuple[str, ...]:
+    def stop(self, body: object, name: str) -> tuple[str, ...]:
         given = wire.at(body, name)
         words: list[str] = []
         if isinstance(given, list):
@@ -120,7 +120,7 @@ class CompletionReading:
             words = [given]
         return tuple(words) or tuple(self._settings.antiprompt)
 
-    def samplers(self, body: wire.Body, name: str) -> tuple[str, ...]:
+    def samplers(self, body: object, name: str) -> tuple[str, ...]:
         given = wire.at(body, name)
         if isinstance(given, list):
             return samplers_from_names(_strings(given))

@@ -1,14 +1,14 @@
 """Writes engine events as the JSON of each API: native, OpenAI completions, OpenAI chat."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from engine.events import Final, Progress, Token, TokenProbs
 from engine.timings import Timings
 from generated import replies
+from generated.absent import ABSENT
 from generated.build import BUILD_INFO
-from generated.replies import ABSENT
 from generated.requests.completion import CompletionRequest
 from handlers.chat_output import ChatOutput, Delta
 from handlers.generation_settings import generation_settings
@@ -38,13 +38,18 @@ class NativeWriter:
     """llama.cpp's own completion reply."""
 
     def __init__(
-        self, request: CompletionRequest, *, index: int, model: str, prompt: str
+        self,
+        request: CompletionRequest,
+        *,
+        index: int,
+        model: str,
+        prompt_text: Callable[[list[int]], str],
     ) -> None:
-        """`prompt` is the text of the prompt's tokens."""
+        """`prompt_text` gives the text of the prompt's tokens."""
         self.request = request
         self.index = index
         self.model = model
-        self.prompt = prompt
+        self.prompt_text = prompt_text
 
     def partial(self, event: Token | Progress) -> list[Frame]:
         token = event if isinstance(event, Token) else None
@@ -80,7 +85,7 @@ class NativeWriter:
             tokens_predicted=event.n_decoded,
             tokens_evaluated=event.n_prompt_tokens,
             generation_settings=generation_settings(self.request),
-            prompt=self.prompt,
+            prompt=self.prompt_text(event.prompt),
             has_new_line=event.has_new_line,
             truncated=event.truncated,
             stop_type=event.stop_type,

@@ -3,10 +3,14 @@
 import secrets
 import string
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import cast
 
 from engine.engine import Engine
+from engine.loading import LoadedModel
+from engine.open_model import OpenModel
 from engine.tokenizer import Tokenizer
 from generated.options import Settings
 from handlers.chat_template import ChatTemplate
@@ -31,14 +35,32 @@ class Server:
     @cached_property
     def chat_template(self) -> ChatTemplate:
         """The template given on the command line, else the model's; needs the loaded model."""
-        tokenizer = self.engine.tokenizer
+        tokenizer = self.tokenizer
         return ChatTemplate(
-            self.settings.chat_template or self.engine.model.chat_template or "",
+            self.settings.chat_template or self.model.chat_template or "",
             bos=_text(tokenizer, tokenizer.bos),
             eos=_text(tokenizer, tokenizer.eos),
             add_bos=tokenizer.add_bos,
             add_eos=tokenizer.add_eos,
         )
+
+    @property
+    def model(self) -> LoadedModel:
+        """What is known of the model; RuntimeError before it is loaded."""
+        return self._opened.description
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's tokenizer, for any thread; RuntimeError before it is loaded."""
+        return self._opened.tokenizer
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """The text of tokens, special ones shown; bytes that are no characters are escaped."""
+        return self.tokenizer.decode(tokens, special=True).decode("utf-8", "surrogateescape")
+
+    @property
+    def _opened(self) -> OpenModel:
+        return cast(OpenModel, self.engine.model)
 
     @property
     def is_ready(self) -> bool:

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from generated import replies, wire
+from generated.absent import ABSENT
 from generated.http import JsonResponse
 from generated.jsontext import Json
 from generated.requests.detokenize import DetokenizeRequest
@@ -18,9 +19,9 @@ from handlers.server import Server
 
 async def post_tokenize(server: Server, request: Request, body: TokenizeRequest) -> Response:
     """Token ids of a text, with their pieces if asked for; without `content`, no tokens."""
-    if body.content is wire.ABSENT:
+    if body.content is ABSENT:
         return JsonResponse(replies.tokenize(tokens=[]))
-    tokenizer = server.engine.tokenizer
+    tokenizer = server.tokenizer
     tokens = await asyncio.to_thread(
         tokenize_mixed,
         tokenizer,
@@ -37,9 +38,9 @@ async def post_tokenize(server: Server, request: Request, body: TokenizeRequest)
 async def post_detokenize(server: Server, request: Request, body: DetokenizeRequest) -> Response:
     """The text of token ids."""
     content = b""
-    if body.tokens is not wire.ABSENT:
+    if body.tokens is not ABSENT:
         tokens = wire.get_list(wire.get_int32)(body.tokens)
-        content = server.engine.tokenizer.decode(tokens, special=True)
+        content = server.tokenizer.decode(tokens, special=True)
     return JsonResponse(replies.detokenize(content=content.decode("utf-8", "surrogateescape")))
 
 
@@ -52,7 +53,7 @@ async def post_apply_template(server: Server, request: Request, body: Json) -> R
 async def post_chat_completions_tok(server: Server, request: Request, body: Json) -> Response:
     """How many tokens a chat body's prompt has."""
     read = completion_body(server, body)
-    tokens = server.engine.tokenizer.encode(
+    tokens = server.tokenizer.encode(
         read.body["prompt"], add_special=True, parse_special=True
     )
     return JsonResponse(replies.input_tokens(input_tokens=len(tokens)))

@@ -39,8 +39,7 @@ class EventStream(Response):
         self.frames = frames
         self.status_code = 200
         self.background = None
-        self.init_headers(None)
-        del self.headers["content-length"]
+        self.raw_headers = [(b"content-type", self.media_type.encode())]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
