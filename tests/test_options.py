@@ -1,5 +1,7 @@
 """The command line: what is accepted, what it sets, what is refused, and what the user is told."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -88,7 +90,7 @@ def test_sequence_breakers_replace_the_defaults() -> None:
     assert parse(argv, {}).dry_sequence_breakers == ("x",)
 
 
-def test_api_keys_are_a_csv_row_and_come_from_files_too(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_api_keys_are_a_csv_row_and_come_from_files_too(tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.write_text("# ours\nfrom file\n\n#no\n last ")
     argv = ["--api-key", 'a,"b,""c",,d"e', "--api-key-file", str(keys)]
@@ -111,7 +113,7 @@ def test_reasoning_options_feed_the_chat_template() -> None:
     assert parse(["--reasoning", "auto"], {}).default_template_kwargs == {}
 
 
-def test_a_template_file_is_read(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_a_template_file_is_read(tmp_path: Path) -> None:
     template = tmp_path / "chat.jinja"
     template.write_text("{{ messages }}\n")
     assert parse(["--chat-template-file", str(template)], {}).chat_template == "{{ messages }}\n"
@@ -289,7 +291,7 @@ def example(option: Option, hint: str, folder: str, file: str) -> str:
     return EXAMPLES.get(hint, file)
 
 
-def test_every_spelling_is_read(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_every_spelling_is_read(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("text\n")
     for option in OPTIONS:
@@ -341,3 +343,68 @@ def test_what_is_given_is_what_is_set(values, random) -> None:  # type: ignore[n
     settings = parse(argv, {})
     assert {name: getattr(settings, name) for name in values} == values
     assert settings.given == set(values)
+
+
+# --- config files ---
+
+
+class Config:
+    """A user's config file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "llama.cpp/config.ini"
+        self.path.parent.mkdir()
+        self.environ = {"XDG_CONFIG_HOME": str(folder)}
+
+    def write(self, text: str) -> None:
+        self.path.write_text(text)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return Config(tmp_path)
+
+
+def test_a_config_file_is_read_first(config: Config) -> None:
+    config.write(
+        "; mine\nversion = 1\nctx-size = 5 # five\ntop-k=6\nLLAMA_ARG_PORT = 7\nno-webui = true\n"
+        "slots = off\n\n[*]\nctx-size = 1\nmetrics = off\nalias = a b\n[other]\nctx-size = 2\n"
+    )
+    settings = parse(["--port", "9"], {**config.environ, "LLAMA_ARG_TOP_K": "8"})
+    assert (settings.n_ctx, settings.top_k, settings.port) == (5, 8, 9)
+    assert (settings.ui, settings.endpoint_slots, settings.endpoint_metrics) == (False, False, True)
+    assert settings.model_alias == ("a b",)
+    assert settings.announcements == (f"using config file: {config.path}",)
+
+
+def test_a_repeated_header_empties_its_section(config: Config) -> None:
+    config.write("c = 5\n[default]\nn = 4\n")
+    settings = parse([], config.environ)
+    assert (settings.n_ctx, settings.n_predict) == (0, 4)
+
+
+def test_unknown_and_inert_options_in_a_config_file_are_told(config: Config) -> None:
+    config.write("shine = 1\nthreads = 4\n")
+    assert parse([], config.environ).announcements == (
+        f"using config file: {config.path}",
+        f"ignoring option 'shine' from {config.path}: not supported by this program",
+        f"without effect here (--help says why): threads in {config.path}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("no sense\n", "failed to parse server config file: {path}\n"),
+        (" c = 3\n", "failed to parse server config file: {path}\n"),
+        ("c = x\n", 'error while handling option "c" in {path}: stoi\n'),
+        ("mm = x\n", "error: mm in {path} is not supported yet: {reason}\n"),
+    ],
+)
+def test_a_config_file_that_can_not_be_used(config: Config, text: str, error: str) -> None:
+    config.write(text)
+    said = refused(**config.environ)
+    reason = next(o.reason for o in OPTIONS if "-mm" in o.spellings)
+    assert said == f"using config file: {config.path}\n" + error.format(
+        path=config.path, reason=reason
+    )

@@ -217,9 +217,11 @@ class _Reading:
         for name in ("*", "default"):
             entries = {}
             for key, text in sorted(sections.get(name, {}).items()):
+                if key == "version":
+                    continue  # the file format's, upstream says
                 if key in by_key:
                     entries[by_key[key].spellings[0]] = (key, text)
-                elif key != "version":
+                else:
                     self.warn(f"ignoring option '{key}' from {path}: not supported by this program")
             for _, (key, text) in sorted(entries.items()):
                 try:
