@@ -1,28 +1,44 @@
-"""`python -m codegen`: gen, check, coverage, extract."""
+"""`python -m codegen`: makes `generated/` from `spec/`, checks it, and follows llama.cpp."""
 
 import argparse
+import importlib
 import sys
 from pathlib import Path
 
 from codegen import check
 from codegen.coverage import coverage_lines
-from codegen.extract import main as extract
 from codegen.gates import check_decisions
 from codegen.load import load
+from codegen.model import Spec
 from codegen.plan import outputs
 from codegen.problems import Problems, SpecError
 
 _ROOT = Path(__file__).parent.parent
+_COMMANDS = {
+    "gen": "write generated/ from spec/",
+    "check": "say whether spec/ is valid and generated/ fresh; exit status 1 if not",
+    "coverage": "print how much is decided and how",
+    "extract": "write spec/upstream/ from an unpacked llama.cpp tree",
+    "diff": "report what differs between two extracted trees",
+    "capture": "record what a llama-server answers to the probes",
+}
+_OWN_ARGUMENTS = ("extract", "diff", "capture")
 
 
 def main(argv: list[str]) -> int:
     """Run one command; returns the exit status."""
-    if argv[:1] == ["extract"]:
-        return extract(argv[1:])
-    parser = argparse.ArgumentParser(prog="python -m codegen", description=__doc__)
-    parser.add_argument("command", choices=["gen", "check", "coverage", "extract"])
-    parser.add_argument("--spec", type=Path, default=_ROOT / "spec")
-    parser.add_argument("--out", type=Path, default=_ROOT / "generated")
+    if argv and argv[0] in _OWN_ARGUMENTS:
+        command = importlib.import_module(f"codegen.{argv[0]}")
+        return int(command.main(argv[1:]))
+    parser = argparse.ArgumentParser(
+        prog="python -m codegen",
+        description=__doc__,
+        epilog="\n".join(f"  {name:9} {text}" for name, text in _COMMANDS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("command", choices=_COMMANDS, metavar="COMMAND")
+    parser.add_argument("--spec", type=Path, default=_ROOT / "spec", help="the spec's folder")
+    parser.add_argument("--out", type=Path, default=_ROOT / "generated", help="the output folder")
     arguments = parser.parse_args(argv)
     try:
         spec = load(arguments.spec)
@@ -35,16 +51,21 @@ def main(argv: list[str]) -> int:
     if arguments.command == "gen":
         print("\n".join(check.write(arguments.out, outputs(spec)) or ["generated/ is fresh"]))
         return 0
+    return _check(spec, arguments.out)
+
+
+def _check(spec: Spec, out: Path) -> int:
     problems = Problems()
     check_decisions(spec, problems)
-    stale = check.differences(arguments.out, outputs(spec))
+    stale = check.differences(out, outputs(spec))
     for problem in problems.found + stale:
         print(problem, file=sys.stderr)
     if stale:
         print(f"generated/ doesn't match spec/: {check.MEND}", file=sys.stderr)
-    if not problems.found and not stale:
-        print(f"spec/ is valid and generated/ is fresh; {coverage_lines(spec)[0]}")
-    return 1 if problems.found or stale else 0
+    if problems.found or stale:
+        return 1
+    print("spec/ is valid and generated/ is fresh")
+    return 0
 
 
 if __name__ == "__main__":
