@@ -85,11 +85,17 @@ class Candidates:
     def softmax(self) -> Floats:
         """Set and return the probabilities, summed in float32 one after the other."""
         weights = exp(self.logits - self.highest())
-        self.p = weights / np.add.accumulate(weights)[-1]
+        self.p = weights / total(weights)
         return self.p
 
     def _ids_at(self, index: Indices) -> Indices:
         return index if self.ids is None else self.ids[index]
+
+
+def total(values: Floats) -> np.float32:
+    """The float32 sum taken one after the other, as a loop in C++ takes it; 0 of nothing."""
+    last: np.float32 = np.add.accumulate(values)[-1] if len(values) else np.float32(0)
+    return last
 
 
 def exp(x: Floats) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.sampling.candidates import Candidates, Floats, log
+from engine.sampling.candidates import Candidates, Floats, log, total
 from engine.sampling.libstdcxx import sort, sort_all_equal
 from engine.sampling.order import REPLAYED, top_order
 from engine.sampling.rng import Mt19937
@@ -85,7 +85,7 @@ class Typical(Step):
         candidates.sort()
         p = candidates.softmax()
         surprise = -log(p)
-        entropy = np.add.accumulate(p * surprise)[-1]
+        entropy = total(p * surprise)
         order = self._order(np.abs(surprise - entropy))
         start = max(self._min_keep, 1) - 1
         enough = np.add.accumulate(p[order])[start:] > self._p
@@ -120,7 +120,7 @@ class TopNSigma(Step):
         if not len(finite):
             return
         count = np.float32(len(finite))
-        away = finite - np.add.accumulate(finite)[-1] / count
+        away = finite - total(finite) / count
         deviation = np.sqrt(_sum_of_squares(away) / count)
         out = logits < finite.max() - self._n * deviation
         candidates.replace_logits(np.where(out, np.float32(-np.inf), logits))
@@ -132,12 +132,11 @@ def _sum_of_squares(values: Floats) -> np.float32:
     Exact for small rows; over many values squares are rounded first, for speed.
     """
     if len(values) > 1024:
-        total: np.float32 = np.add.accumulate(values * values)[-1]
-        return total
-    total = np.float32(0)
+        return total(values * values)
+    result = np.float32(0)
     for square in (values.astype(np.float64) ** 2).tolist():
-        total = np.float32(float(total) + square)
-    return total
+        result = np.float32(float(result) + square)
+    return result
 
 
 class Xtc(Step):
@@ -152,7 +151,7 @@ class Xtc(Step):
         if candidates.size < 2 or self._rng.single() > self._chance:
             return
         candidates.sort()
-        below = candidates.softmax() < self._threshold
+        below = ~(candidates.softmax() >= self._threshold)
         last = (int(below.argmax()) if below.any() else candidates.size) - 1
         if last > 0 and candidates.size - last >= self._min_keep:
             candidates.take(slice(last, None))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import numpy as np
 
-from engine.sampling.candidates import Candidates, Floats
+from engine.sampling.candidates import Candidates, Floats, total
 from engine.sampling.step import Step
 from engine.sampling.vocab import Vocab
 
@@ -12,7 +14,7 @@ _LEAST = np.float32(0.2)
 
 
 class Infill(Step):
-    """Meant to stand after top-k and top-p: its work grows with the square of the candidates."""
+    """Meant to stand after top-k and top-p, when few candidates are left."""
 
     def __init__(self, vocab: Vocab, end_token: int | None) -> None:
         """`end_token` ends a turn, or else the text: taken when no text is likely enough."""
@@ -23,7 +25,7 @@ class Infill(Step):
         p = candidates.softmax()
         ids = candidates.tokens().tolist()
         ends = np.array([self._vocab.is_eog(token) for token in ids])
-        if np.float32(3) * _sum(p[ends]) * np.float32(candidates.size) > _sum(p[~ends]):
+        if np.float32(3) * total(p[ends]) * np.float32(candidates.size) > total(p[~ends]):
             candidates.take(np.flatnonzero(ends))
             return
         self._join(candidates, p)
@@ -33,20 +35,24 @@ class Infill(Step):
             self._end(candidates)
             return
         if candidates.p is not None:
-            candidates.p = candidates.p / _sum(candidates.p)
+            candidates.p = candidates.p / total(candidates.p)
         self._keep(candidates, kept, np.float32(1 / (n_text + 1)))
 
     def _join(self, candidates: Candidates, p: Floats) -> None:
-        """Give a candidate's probability to the likelier of two that share a beginning."""
+        """Give a candidate's probability to the likelier of two of which one begins the other."""
         logits = candidates.writable_logits()
         pieces = [self._vocab.piece(int(token), special=False) for token in candidates.tokens()]
+        by_piece = sorted(range(len(pieces)), key=pieces.__getitem__)
+        in_order = [pieces[index] for index in by_piece]
         for a, first in enumerate(pieces):
-            if not first:
+            if not first or logits[a] == -np.inf:
                 continue
-            for b, second in enumerate(pieces):
+            begin = bisect_left(in_order, first)
+            end = bisect_left(in_order, True, begin, key=lambda piece: not piece.startswith(first))
+            for b in sorted(by_piece[begin:end]):
                 if logits[a] == -np.inf:
                     break
-                if a == b or logits[b] == -np.inf or not second.startswith(first):
+                if a == b or logits[b] == -np.inf:
                     continue
                 into, out = (b, a) if p[b] > p[a] else (a, b)
                 p[into] += p[out]
@@ -65,9 +71,3 @@ class Infill(Step):
         candidates.ids = np.array([self._end_token])
         candidates.p = None
         candidates.replace_logits(np.ones(1, dtype=np.float32))
-
-
-def _sum(values: Floats) -> np.float32:
-    """The float32 sum taken one after the other."""
-    total: np.float32 = np.add.accumulate(values)[-1] if len(values) else np.float32(0)
-    return total

@@ -39,6 +39,19 @@ def partial_sort(keys: Keys, count: int) -> Indices:
     """Positions of the `count` lowest keys, rising, as `std::partial_sort` leaves them."""
     if count == 0:
         return np.empty(0, dtype=np.intp)
+    if len(keys) > 1 and keys.min() == keys.max():
+        return _heap_order_all_equal(count)
+    return _partial_sort(keys, count)
+
+
+@lru_cache(maxsize=64)
+def _heap_order_all_equal(count: int) -> Indices:
+    order = _partial_sort(np.zeros(count, dtype=np.float32), count)
+    order.flags.writeable = False
+    return order
+
+
+def _partial_sort(keys: Keys, count: int) -> Indices:
     heap = list(range(count))
     key: dict[int, float] = dict(enumerate(keys[:count].tolist()))
     for parent in range((count - 2) // 2, -1, -1):

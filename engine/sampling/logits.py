@@ -6,7 +6,7 @@ from collections import deque
 
 import numpy as np
 
-from engine.sampling.candidates import Candidates, log, power
+from engine.sampling.candidates import Candidates, log, power, total
 from engine.sampling.step import Step
 
 
@@ -85,7 +85,7 @@ class DynamicTemperature(Step):
         candidates.sort()
         p = candidates.softmax()
         p = p[p > 0]
-        entropy = np.float32(0) - np.add.accumulate(p * log(p))[-1]
+        entropy = np.float32(0) - total(p * log(p))
         share = power(entropy / most, self._exponent)
         scale(candidates, self._lowest + (self._highest - self._lowest) * share)
 

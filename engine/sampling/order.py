@@ -7,8 +7,10 @@ from numpy.typing import NDArray
 
 from engine.sampling.libstdcxx import partial_sort, sort
 
-# Ties in larger groups than this keep the order they came in: replaying them in Python is slow.
+# std::sort is replayed for at most so many elements; more ties than that keep the order they had.
 REPLAYED = 2048
+# The same for a longer row, spent on its highest buckets: further down ties hardly ever matter.
+_REPLAYED_OF_MANY = 1024
 
 _HEAP_SELECTED = 128  # up to this many, the reference uses std::partial_sort, above it buckets
 _BUCKETS, _LOW, _HIGH = 128, -10.0, 10.0
@@ -21,27 +23,25 @@ def top_order(values: Floats, count: int) -> Indices:
     """Positions of the `count` highest `values`, falling, as llama.cpp's partial sort leaves them.
 
     Without ties that is the plain order. Ties are decided by replaying libstdc++'s heap
-    selection or its sort within llama.cpp's 128 buckets between -10 and 10.
+    selection, or its sorts within llama.cpp's 128 buckets between -10 and 10.
     """
     count = min(count, values.shape[0])
-    if count <= _HEAP_SELECTED:
-        best = _best(values, count)
-        return partial_sort(-values, count) if _tied(values[best]) else best[:count]
-    if values.max() * (_BUCKETS / (_HIGH - _LOW)) < 2.0**31 - _BUCKETS:
-        best = _best(values, count)
-        if not _tied(values[best]):
-            return best[:count]
-    return _bucket_sort(values, count)
+    if count > _HEAP_SELECTED:
+        return _bucket_sort(values, count)
+    best = falling_order(values, count)
+    return partial_sort(-values, count) if _ties(values[best], len(values)).any() else best[:count]
 
 
-def _best(values: Floats, count: int) -> Indices:
+def falling_order(values: Floats, count: int) -> Indices:
     """Positions of the `count` highest and the next one, if any; ties in the order they came."""
     among = _superset(values, count)
     picked = values if among is None else values[among]
-    order = np.argsort(-picked)
-    if _tied(picked[order[: count + 1]]):
-        order = np.argsort(-picked, kind="stable")
-    order = order[: count + 1]
+    # Value and position in one integer: sorting those is faster than a stable argsort.
+    bits = (picked + np.float32(0)).view(np.uint32)
+    bits = np.where(bits >> 31, bits, bits ^ np.uint32(0x7FFFFFFF))
+    keys = (bits.astype(np.uint64) << np.uint64(32)) | np.arange(len(bits), dtype=np.uint64)
+    keys.sort()
+    order = (keys[: count + 1] & np.uint64(0xFFFFFFFF)).astype(np.intp)
     return order if among is None else among[order]
 
 
@@ -63,31 +63,32 @@ def _superset(values: Floats, count: int) -> Indices | None:
     return np.flatnonzero(values >= least)
 
 
-def _tied(falling: Floats) -> bool:
-    """Whether neighbours are equal; -inf is left out, since such candidates can't be told apart."""
-    equal = falling[1:] == falling[:-1]
-    return bool((equal & (falling[1:] != -np.inf)).any())
+def _ties(falling: Floats, of: int) -> NDArray[np.bool_]:
+    """Which are equal to the next; in a long row not at -inf, where it hardly ever matters."""
+    tied: NDArray[np.bool_] = falling[1:] == falling[:-1]
+    return tied if of <= REPLAYED else tied & (falling[1:] != -np.inf)
 
 
 def _bucket_sort(values: Floats, count: int) -> Indices:
-    """The reference's bucket sort; what doesn't fit an int32 falls into the lowest bucket."""
+    """The reference's sort for longer stretches; what overflows is in the lowest bucket."""
     scale = np.float32(_BUCKETS / (_HIGH - _LOW))
-    with np.errstate(invalid="ignore", over="ignore"):
-        scaled = (scale * values + np.float32(-_LOW) * scale).astype(np.float64)
+    scaled = (scale * values + np.float32(-_LOW) * scale).astype(np.float64)
     fits = np.abs(scaled) < 2.0**31
     bucket = np.clip(np.where(fits, scaled, -1.0).astype(np.int64), 0, _BUCKETS - 1)
-    sizes = np.bincount(bucket, minlength=_BUCKETS)
-    lowest = _BUCKETS - 1 - int(np.argmax(np.cumsum(sizes[::-1]) >= count))
-    members = np.argsort(-bucket, kind="stable")
-    parts: list[Indices] = []
-    start = 0
-    for index in range(_BUCKETS - 1, lowest - 1, -1):
-        part = members[start : start + sizes[index]]
-        keys = -values[part]
-        wanted = min(count - start, len(part))
-        order = np.argsort(keys, kind="stable")
-        if len(part) <= REPLAYED and _tied(-keys[order]):
-            order = sort(keys) if index > lowest else partial_sort(keys, wanted)
-        parts.append(part[order[:wanted]])
-        start += len(part)
-    return np.concatenate(parts)
+    if fits.all() or values.max() < 2.0**31 / scale - 1:
+        order = falling_order(values, count)
+    else:
+        order = np.lexsort((-values, -bucket))[: count + 1]
+    tied = np.flatnonzero(_ties(values[order], len(values)))
+    budget = REPLAYED if len(values) <= REPLAYED else _REPLAYED_OF_MANY
+    lowest = bucket[order[count - 1]]
+    for index in np.unique(bucket[order[tied]])[::-1].tolist():
+        members = np.flatnonzero(bucket == index)
+        budget -= len(members)
+        if index < lowest or budget < 0:
+            break
+        start = int(np.searchsorted(-bucket[order], -index))
+        keys = -values[members]
+        replay = sort(keys) if index > lowest else partial_sort(keys, count - start)
+        order[start : start + len(replay)] = members[replay]
+    return order[:count]

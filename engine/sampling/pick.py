@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.sampling.candidates import Candidates, Floats, exp, log, log2, power
+from engine.sampling.candidates import Candidates, Floats, exp, log, log2, power, total
 from engine.sampling.rng import Mt19937
 from engine.sampling.step import Step
 
@@ -31,9 +31,11 @@ class Dist(Step):
             candidates.selected = 0
             return
         weights = exp(candidates.logits - candidates.highest())
-        running = np.add.accumulate(weights, dtype=np.float64)
+        running = np.add.accumulate(weights.astype(np.float64))
         picked = int(running.searchsorted(running[-1] * u))
-        candidates.selected = min(picked, candidates.size - 1)
+        # Infinite logits make the sum NaN, and the reference then falls back to the last.
+        last = candidates.size - 1
+        candidates.selected = last if np.isnan(running[-1]) else min(picked, last)
         candidates.p = (weights / running[-1]).astype(np.float32)
 
     def reset(self) -> None:
@@ -77,7 +79,7 @@ class Mirostat(_Discrete):
         rank = np.arange(1, min(_MIROSTAT_M, len(p)), dtype=np.float32)
         t = log((rank + 1) / rank)
         b = log(p[: len(t)] / p[1 : len(t) + 1])
-        exponent = _sum(t * b) / _sum(t * t)
+        exponent = total(t * b) / total(t * t)
         epsilon = exponent - np.float32(1)
         share = np.float32(1) - power(self._n_vocab, float(-epsilon))
         k = power(
@@ -140,9 +142,3 @@ class AdaptiveP(_Discrete):
         target = min(self._target, np.float32(1))
         adapted = np.float32(2) * target - self._sum / self._weight
         return np.float32(np.clip(adapted, np.float32(0), np.float32(1)))
-
-
-def _sum(values: Floats) -> np.float32:
-    """The float32 sum taken one after the other."""
-    total: np.float32 = np.add.accumulate(values)[-1] if len(values) else np.float32(0)
-    return total

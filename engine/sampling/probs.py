@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.sampling.candidates import Candidates, Floats, exp
+from engine.sampling.candidates import Candidates, Floats, exp, total
 from engine.sampling.libstdcxx import partial_sort, sort
 from engine.sampling.order import REPLAYED, top_order
 
@@ -24,7 +24,7 @@ def before_sampling(logits: Floats, token: int, count: int) -> Probs:
     """The softmax of the model's own logits (float32 [n_vocab]), before any sampler."""
     count = min(count, len(logits))
     weights = exp(logits - logits.max())
-    p = weights / np.add.accumulate(weights)[-1]
+    p = weights / total(weights)
     # The reference sorts this row by std::partial_sort however many are asked for.
     best = top_order(logits, count)
     if count > 128 and (logits[best][1:] == logits[best][:-1]).any():
