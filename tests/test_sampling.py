@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sampling_cases import Letters, params
 
 from engine.sampling import (
     SAMPLER_CHARS,
@@ -19,6 +18,7 @@ from engine.sampling.dry import breakers, common_prefixes
 from engine.sampling.libstdcxx import partial_sort, sort
 from engine.sampling.order import top_order
 from engine.sampling.rng import RANDOM_SEED, Mt19937
+from tests.sampling_cases import Letters, params
 
 SORTS = json.loads((Path(__file__).parent / "data/sampling/libstdcxx_sorts.json").read_text())
 WORDS = Letters(b"<eos>", b"a", b"b", b"c", b"ab", b"cab", b"d")

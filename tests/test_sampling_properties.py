@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sampling_cases import Letters, params
 
 from engine.sampling import Sampler
+from tests.sampling_cases import Letters, params
 
 WORDS = Letters()
 SLACK = 1e-4  # how much more a cut may leave than this plain arithmetic says

@@ -7,13 +7,13 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
-from made_models import write
-from sampling_cases import params
 
 from engine.gguf.file import read_gguf
 from engine.loading import load_model
 from engine.sampling import Sampler
 from engine.tokenizer import Tokenizer
+from tests.made_models import write
+from tests.sampling_cases import params
 
 RECORDED = json.loads((Path(__file__).parent / "data/sampling/replies.json").read_text())
 ANSWERED = [case for case in RECORDED["cases"] if "tokens" in case]
