@@ -40,8 +40,6 @@ class Settings:
     """Stop string for requests that give none; may be repeated. (-r, --reverse-prompt)"""
     special: bool = False
     """Show special tokens in the generated text. (-sp, --special)"""
-    spm_infill: bool = False
-    """Infill with the suffix before the prefix, as some models want it. (--spm-infill)"""
     samplers: tuple[str, ...] = (
         "penalties",
         "dry",
@@ -219,9 +217,6 @@ class Settings:
     chat_template: str = ""
     """Jinja chat template to use in place of the model's. (--chat-template,
     --chat-template-file)"""
-    force_pure_content_parser: bool = False
-    """Put all generated text into the message's content, thoughts and tool calls too.
-    (--skip-chat-parsing, --no-skip-chat-parsing)"""
     prefill_assistant: bool = True
     """Continue the last message if it is the assistant's, rather than answer it.
     (--prefill-assistant, --no-prefill-assistant)"""
@@ -236,8 +231,6 @@ class Settings:
     """Write the log to this file as well. (--log-file)"""
     path_prompts_log_dir: str = ""
     """Folder in which to keep each prompt, for debugging. (--log-prompts-dir)"""
-    log_colors: bool | None = None
-    """Colour the log; auto does when it goes to a terminal. (--log-colors)"""
     verbosity: int = 3
     """What to log: 1 errors, 2 also warnings, 3 also information, 4 also traces, 5 everything.
     (-v, --verbose, --log-verbose, -lv, --verbosity, --log-verbosity)"""
@@ -631,9 +624,10 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         section="server",
         spellings=("--spm-infill",),
-        setting="spm_infill",
         default=False,
         description="Infill with the suffix before the prefix, as some models want it.",
+        status="inert",
+        reason="infilling isn't built yet",
     ),
     Option(
         section="sampling",
@@ -2188,11 +2182,12 @@ OPTIONS: tuple[Option, ...] = (
         spellings=("--skip-chat-parsing",),
         negative=("--no-skip-chat-parsing",),
         env="LLAMA_ARG_SKIP_CHAT_PARSING",
-        setting="force_pure_content_parser",
         default=False,
         description=(
             "Put all generated text into the message's content, thoughts and tool calls too."
         ),
+        status="inert",
+        reason="all of it goes there so far",
     ),
     Option(
         section="server",
@@ -2271,9 +2266,10 @@ OPTIONS: tuple[Option, ...] = (
         env="LLAMA_ARG_LOG_COLORS",
         value=("[on|off|auto]",),
         read=values.on_off_auto(invalid="error: unknown value for --log-colors: '{value}'\n"),
-        setting="log_colors",
         shown="auto",
         description="Colour the log; auto does when it goes to a terminal.",
+        status="inert",
+        reason="the log has no colours",
     ),
     Option(
         section="common",

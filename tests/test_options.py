@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from generated.cli import CommandLineExit, Option, help_text
@@ -332,6 +333,7 @@ def arguments(option: Option, value: object) -> list[str]:
     return [text for item in values for text in (option.spellings[-1], str(item))]
 
 
+@examples(deadline=None, max_examples=60)
 @given(st.fixed_dictionaries({}, optional=STRATEGIES), st.randoms(use_true_random=False))
 def test_what_is_given_is_what_is_set(values, random) -> None:  # type: ignore[no-untyped-def]
     plain = [o for o in SUPPORTED if "file" not in o.spellings[-1]]
@@ -381,6 +383,11 @@ def test_a_repeated_header_empties_its_section(config: Config) -> None:
     config.write("c = 5\n[default]\nn = 4\n")
     settings = parse([], config.environ)
     assert (settings.n_ctx, settings.n_predict) == (0, 4)
+
+
+def test_of_two_spellings_in_a_config_file_the_later_by_name_counts(config: Config) -> None:
+    config.write("ctx-size = 5\nc = 6\n")
+    assert parse([], config.environ).n_ctx == 5
 
 
 def test_unknown_and_inert_options_in_a_config_file_are_told(config: Config) -> None:
