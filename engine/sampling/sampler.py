@@ -32,7 +32,7 @@ class Sampler:
         sampler ends with (the end of a turn, else of the text). Raises ValueError with the
         reference's text for parameters it refuses.
         """
-        self.params = params
+        self._params = params
         self._steps = build(params, n_vocab, tokenizer, suppressed, end_token)
         self._candidates: Candidates | None = None
         self._logits: Floats = np.empty(0, dtype=np.float32)
@@ -73,6 +73,6 @@ class Sampler:
 
         From the model's logits, or with `post_sampling_probs` from what the chain left.
         """
-        if self.params.post_sampling_probs and self._candidates is not None:
-            return after_sampling(self._candidates, self._token, self.params.n_probs)
-        return before_sampling(self._logits, self._token, self.params.n_probs)
+        if self._params.post_sampling_probs and self._candidates is not None:
+            return after_sampling(self._candidates, self._token, self._params.n_probs)
+        return before_sampling(self._logits, self._token, self._params.n_probs)
