@@ -6,19 +6,22 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Literal, TypeVar
 
 import mlx.core as mx
 
 from engine.commands import Ask, Cancel, Command, Submit
 from engine.errors import ModelError
 from engine.events import FailureKind
+from engine.loading import LoadedModel
 from engine.metrics import Metrics
+from engine.open_model import OpenModel
 from engine.run import Request, Sink
-from engine.scheduler import Scheduler, Vocabulary
+from engine.scheduler import Scheduler
 from engine.settings import ContextSizes, EngineSettings, context_sizes
 from engine.slot import SlotView
 from engine.task import CompletionTask
+from engine.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
 
@@ -27,22 +30,6 @@ T = TypeVar("T")
 OnProgress = Callable[[float], None]
 
 _STOPPED = "the server is shutting down"
-
-
-class LoadedModel(Protocol):
-    """What loading has to bring."""
-
-    @property
-    def model(self) -> Any:
-        """mlx-lm's model: called with int32 [B, T] and caches, it gives logits [B, T, V]."""
-
-    @property
-    def tokenizer(self) -> Vocabulary: ...
-
-    @property
-    def n_ctx_train(self) -> int: ...
-
-
 _FREE_BUFFERS_KEPT = 1 << 30
 """Bytes of freed buffers MLX may hold on to: room for one step's temporaries, no hoard."""
 
@@ -55,15 +42,15 @@ class Engine:
     """
 
     def __init__(
-        self, settings: EngineSettings, load: Callable[[OnProgress | None], LoadedModel]
+        self, settings: EngineSettings, load: Callable[[OnProgress | None], OpenModel]
     ) -> None:
         """Nothing is loaded before `start()`; `load` is called once, on the engine's thread."""
         self.settings = settings
-        self._load_model = load
+        self._open_model = load
         self.state: State = "loading"
         self.failure = ""
         """Why the state is "failed" or "stopped", as a line that can be shown."""
-        self._model: LoadedModel | None = None
+        self._opened: OpenModel | None = None
         self._sizes: ContextSizes | None = None
         self._on_progress: OnProgress | None = None
         self._inbox: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
@@ -95,13 +82,13 @@ class Engine:
 
     @property
     def model(self) -> LoadedModel:
-        """The loaded model's description; raises RuntimeError before the engine is ready."""
-        return _loaded(self._model)
+        """What is known of the model; raises RuntimeError before it is loaded."""
+        return _loaded(self._opened).description
 
     @property
-    def tokenizer(self) -> Vocabulary:
+    def tokenizer(self) -> Tokenizer:
         """The model's tokenizer, for any thread; raises RuntimeError before it is loaded."""
-        return self.model.tokenizer
+        return _loaded(self._opened).tokenizer
 
     @property
     def sizes(self) -> ContextSizes:
@@ -169,10 +156,10 @@ class Engine:
 
     def _load(self) -> Scheduler:
         mx.set_cache_limit(_FREE_BUFFERS_KEPT)
-        self._model = self._load_model(self._on_progress)
-        self._sizes = context_sizes(self.settings, self._model.n_ctx_train)
-        model, tokenizer = self._model.model, self._model.tokenizer
-        scheduler = Scheduler(model, tokenizer, self.settings, self._sizes)
+        opened = self._open_model(self._on_progress)
+        sizes = context_sizes(self.settings, opened.n_ctx_train)
+        scheduler = Scheduler(opened.model, opened.tokenizer, self.settings, sizes)
+        self._opened, self._sizes = opened, sizes
         self.state = "ready"
         self._settled.set()
         return scheduler

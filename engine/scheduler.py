@@ -2,7 +2,7 @@
 
 import logging
 from collections import deque
-from typing import Any, Protocol
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -12,22 +12,16 @@ from engine.cache import SequenceCache, token_array
 from engine.events import Begin, Candidate, Event, Failed, FailureKind, Progress, TokenProbs
 from engine.metrics import Metrics
 from engine.run import Request, Run, Stage, send
-from engine.sampling import Sampler, Vocab
+from engine.sampling import Sampler, SamplingParams
 from engine.settings import ContextSizes, EngineSettings
 from engine.slot import Slot, SlotView
 from engine.text import TextStream
 from engine.timings import now_us
+from engine.vocabulary import SamplingVocabulary, Vocabulary
 
 log = logging.getLogger(__name__)
 
 Logits = np.ndarray[Any, np.dtype[np.float32]]
-
-
-class Vocabulary(Vocab, Protocol):
-    """What serving needs of a tokenizer."""
-
-    @property
-    def n_vocab(self) -> int: ...
 
 
 class Scheduler:
@@ -39,6 +33,7 @@ class Scheduler:
         """`model` is mlx-lm's: called with int32 [1, T] and caches, it gives logits [1, T, V]."""
         self._model = model
         self._vocabulary = vocabulary
+        self._sampling_vocabulary = SamplingVocabulary(vocabulary)
         self._settings = settings
         self._chunk = prefill_chunk(settings.n_ubatch)
         self._waiting: deque[Request] = deque()
@@ -137,17 +132,28 @@ class Scheduler:
 
     def _launch(self, slot: Slot, request: Request) -> None:
         task = request.task
-        if not all(0 <= token < self._vocabulary.n_vocab for token in task.prompt):
+        if not all(0 <= token < self._vocabulary.n_tokens for token in task.prompt):
             send(request, Failed("invalid_request", "Prompt contains invalid tokens"))
             return
         try:
-            sampler = Sampler(task.sampling, self._vocabulary.n_vocab, self._vocabulary)
+            sampler = self._new_sampler(task.sampling)
         except Exception as error:
             message = f"Failed to initialize samplers: {error}"
             send(request, Failed("invalid_request", message))
             return
         n_predict = task.n_predict if task.n_predict != -1 else self._settings.n_predict
         slot.run = Run(request, sampler, TextStream(task.stop, task.n_indent), n_predict)
+
+    def _new_sampler(self, params: SamplingParams) -> Sampler:
+        vocabulary = self._vocabulary
+        end = vocabulary.eot if vocabulary.eot is not None else vocabulary.eos
+        return Sampler(
+            params,
+            vocabulary.n_tokens,
+            self._sampling_vocabulary,
+            suppressed=vocabulary.suppress,
+            end_token=end,
+        )
 
     # Prefill: a chunk of the prompts, all but each one's last token.
 
@@ -246,7 +252,7 @@ class Scheduler:
             for slot, run in generating
         ]
         logits = mx.stack(rows) if len(rows) > 1 else rows[0][None]
-        logits = logits[:, : self._vocabulary.n_vocab].astype(mx.float32)
+        logits = logits[:, : self._vocabulary.n_tokens].astype(mx.float32)
         mx.eval(logits)  # lets other threads run meanwhile, which numpy's conversion wouldn't
         return np.array(logits)
 
@@ -292,7 +298,7 @@ class Scheduler:
         probs = run.probs
         if probs and run.stop_type == "word":
             word = run.stopping_word
-            n_cut = len(self._vocabulary.tokenize(word, add_special=False, parse_special=False))
+            n_cut = len(self._vocabulary.encode(word, add_special=False, parse_special=False))
             probs = probs[: max(0, len(probs) - n_cut)]
         final = slot.final(run, tuple(probs))
         self._release(slot, run)

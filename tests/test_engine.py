@@ -1,4 +1,4 @@
-"""The engine's thread: loading, answering other threads, stopping, and never leaving one waiting."""
+"""The engine's thread: loading, answering, stopping, and never leaving anybody waiting."""
 
 import queue
 import threading
@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
 from engine.commands import EngineUnavailable
 from engine.engine import Engine
 from engine.errors import ModelError
 from engine.events import Begin, Event, Failed, Final, Token
 from engine.scheduler import Scheduler
-
 from tests.tiny_llama import greedy, load, settings, task
 
 SOON = 20.0

@@ -3,13 +3,14 @@
 from typing import Any
 
 import pytest
+
+from engine import scheduler
 from engine.events import Begin, Event, Failed, Final, Progress, Token
 from engine.run import Request
-from engine.sampling import Sampler
+from engine.sampling import Sampler, SamplingParams
 from engine.scheduler import Scheduler
 from engine.settings import context_sizes
 from engine.task import CompletionTask
-
 from tests.tiny_llama import (
     EOS,
     OTHER_SPECIAL,
@@ -289,14 +290,14 @@ def test_a_task_whose_sink_raises_is_cancelled() -> None:
 
 
 def test_a_sampler_that_raises_fails_its_own_task_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    sample = Sampler.sample
-
-    def raising(self: Sampler, logits: Any) -> int:
-        if self._params.seed == 13:
+    class Raising(Sampler):
+        def sample(self, logits: Any) -> int:
             raise ValueError("unlucky")
-        return sample(self, logits)
 
-    monkeypatch.setattr(Sampler, "sample", raising)
+    def sampler(params: SamplingParams, *args: Any, **more: Any) -> Sampler:
+        return (Raising if params.seed == 13 else Sampler)(params, *args, **more)
+
+    monkeypatch.setattr(scheduler, "Sampler", sampler)
     server = Server()
     well, ill = server.submit(task()), server.submit(task(sampling=sampling(seed=13)))
     server.run()
@@ -342,7 +343,8 @@ def test_probabilities_come_with_tokens() -> None:
     plain = server.final(task(sampling=asked, n_predict=4, stream=False))
     assert plain.probs == tuple(event.probs for event in tokens)
     first = plain.probs[0]
-    assert (first.id, first.piece, len(first.top)) == (tokens[0].tokens[0], tokens[0].text.encode(), 2)
+    assert ((first.id,), first.piece.decode()) == (tokens[0].tokens, tokens[0].text)
+    assert len(first.top) == 2
     assert first.top[0].prob == first.prob > first.top[1].prob
 
 

@@ -1,14 +1,17 @@
 """Text leaves the engine in whole characters, and nothing of a stop string leaves it."""
 
-from engine.text import TextStream, cut_off_at, partial_stop_at
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
+
+from engine.text import TextStream, cut_off_at, partial_stop_at
 
 
 def pieces_of(data: bytes, cuts: list[int]) -> list[bytes]:
     """`data` cut at the given places, each modulo its length."""
     at = sorted({cut % (len(data) + 1) for cut in cuts} | {0, len(data)})
-    return [data[start:end] for start, end in zip(at, at[1:], strict=False)]
+    return [data[start:end] for start, end in pairwise(at)]
 
 
 def shown_by(stream: TextStream, pieces: list[bytes]) -> tuple[list[bytes], str | None]:
@@ -49,9 +52,7 @@ def test_nothing_of_a_stop_string_is_shown(text: str, stop: list[str], cuts: lis
 
 
 @given(st.binary(), st.lists(st.integers(0, 1000)))
-def test_bytes_that_are_no_characters_read_the_same_in_pieces(
-    data: bytes, cuts: list[int]
-) -> None:
+def test_bytes_that_are_no_characters_read_the_same_in_pieces(data: bytes, cuts: list[int]) -> None:
     stream = TextStream(("stop",), 0)
     chunks, _ = shown_by(stream, pieces_of(data, cuts))
     shown = "".join(chunk.decode(errors="replace") for chunk in chunks)

@@ -1,6 +1,7 @@
 """The figures of a reply's timings follow llama-server's rules."""
 
 import pytest
+
 from engine import timings
 from engine.timings import Clock, Timings
 

@@ -4,15 +4,16 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-import engine  # noqa: F401  (prepares MLX)
 import mlx.core as mx
 import numpy as np
-from engine.sampling import SamplingParams
-from engine.settings import EngineSettings
-from engine.task import CompletionTask
 from mlx.utils import tree_flatten, tree_unflatten
 from mlx_lm.models import llama
 from mlx_lm.models.cache import make_prompt_cache
+
+import engine  # noqa: F401  (prepares MLX)
+from engine.sampling import SamplingParams
+from engine.settings import EngineSettings
+from engine.task import CompletionTask
 
 BOS, EOS, OTHER_SPECIAL = 256, 257, 258
 N_VOCAB = 259
@@ -22,7 +23,10 @@ PIECES = {BOS: b"<bos>", EOS: b"<eos>", OTHER_SPECIAL: b"<tool>"}
 class ByteVocabulary:
     """Token n is byte n; the three above are special."""
 
-    n_vocab = N_VOCAB
+    n_tokens = N_VOCAB
+    suppress = ()
+    eos = EOS
+    eot = None
 
     def piece(self, token: int, *, special: bool) -> bytes:
         """A byte; of a special token its name if `special`, else nothing."""
@@ -32,7 +36,7 @@ class ByteVocabulary:
         """Only EOS ends a text."""
         return token == EOS
 
-    def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
+    def encode(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
         """One token a byte."""
         return ([BOS] if add_special else []) + list(text.encode())
 
@@ -44,6 +48,11 @@ class TinyModel:
     model: Any
     n_ctx_train: int = 1024
     tokenizer: ByteVocabulary = field(default_factory=ByteVocabulary)
+
+    @property
+    def description(self) -> "TinyModel":
+        """What is known of it."""
+        return self
 
 
 def load(on_progress: Any = None) -> TinyModel:
