@@ -224,7 +224,8 @@ class Settings:
     """Share of the prompt a slot must already hold to be preferred; 0 never prefers one. (-sps,
     --slot-prompt-similarity)"""
     sleep_idle_seconds: int = -1
-    """Seconds of idleness after which the model is unloaded; -1 never. (--sleep-idle-seconds)"""
+    """Unload the model when this many seconds pass without a request; -1 never.
+    (--sleep-idle-seconds)"""
     log_disable: bool = False
     """Write no log. (--log-disable)"""
     log_file: str = ""
@@ -1399,7 +1400,7 @@ OPTIONS: tuple[Option, ...] = (
         value=("N",),
         read=values.int32(reject=(0, None)),
         default=0,
-        description="Keep the experts' weights of the first N layers on the CPU.",
+        description="Keep experts' weights on the CPU for N layers from the bottom.",
         status="inert",
         reason="MLX keeps the whole model on one device, in unified memory",
     ),
@@ -2213,7 +2214,7 @@ OPTIONS: tuple[Option, ...] = (
         section="server",
         spellings=("--lora-init-without-apply",),
         default=False,
-        description="Load LoRA adapters without applying them.",
+        description="Let LoRA adapters wait until a request switches them on.",
         status="inert",
         reason="LoRA adapters aren't built yet",
     ),
@@ -2228,7 +2229,7 @@ OPTIONS: tuple[Option, ...] = (
         ),
         setting="sleep_idle_seconds",
         default=-1,
-        description="Seconds of idleness after which the model is unloaded; -1 never.",
+        description="Unload the model when this many seconds pass without a request; -1 never.",
         status="deferred",
         reason="the model always stays loaded so far",
     ),
@@ -2520,7 +2521,9 @@ OPTIONS: tuple[Option, ...] = (
         value=("N",),
         read=values.int32(reject=(0, None)),
         default=0,
-        description="Keep the experts' weights of the draft model's first N layers on the CPU.",
+        description=(
+            "Keep the draft model's experts' weights on the CPU for N layers from the bottom."
+        ),
         status="inert",
         reason="it only tunes speculative decoding, which isn't built yet",
     ),
