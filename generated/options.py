@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from . import cli
 from . import cli_values as values
 from .build import BUILD, COMMIT
-from .cli import Option
+from .cli_help import version_text
+from .cli_option import Option
 from .cli_values import f32
 from .jsontext import Json
 
@@ -255,7 +256,7 @@ def parse(
     `devices` gives the lines of --list-devices. Raises cli.CommandLineExit for --help and the
     like, and for whatever can't be used, with upstream's text.
     """
-    line = cli.read(OPTIONS, argv, environ, cli.version_text(BUILD, COMMIT), devices)
+    line = cli.read(OPTIONS, argv, environ, version_text(BUILD, COMMIT), devices)
     return Settings(**line.values, given=line.given, announcements=tuple(line.announcements))
 
 
