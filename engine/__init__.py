@@ -1,5 +1,7 @@
-"""Runs models on MLX: loading, tokenizing, slots, scheduling and sampling. Knows nothing of HTTP or JSON bodies."""
+"""Runs models on MLX: loading, tokenizing, slots, scheduling and sampling; knows no HTTP, no JSON bodies."""
 
 from engine.blas import use_openblas
+from engine.light_mlx_lm import import_models_only
 
 use_openblas()
+import_models_only()

@@ -6,11 +6,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import cast
 
 from engine.engine import Engine
 from engine.loading import LoadedModel
-from engine.open_model import OpenModel
 from engine.tokenizer import Tokenizer
 from generated.options import Settings
 from handlers.chat_template import ChatTemplate
@@ -47,20 +45,16 @@ class Server:
     @property
     def model(self) -> LoadedModel:
         """What is known of the model; RuntimeError before it is loaded."""
-        return self._opened.description
+        return self.engine.model
 
     @property
     def tokenizer(self) -> Tokenizer:
         """The model's tokenizer, for any thread; RuntimeError before it is loaded."""
-        return self._opened.tokenizer
+        return self.engine.tokenizer
 
     def text(self, tokens: Sequence[int]) -> str:
         """The text of tokens, special ones shown; bytes that are no characters are escaped."""
         return self.tokenizer.decode(tokens, special=True).decode("utf-8", "surrogateescape")
-
-    @property
-    def _opened(self) -> OpenModel:
-        return cast(OpenModel, self.engine.model)
 
     @property
     def is_ready(self) -> bool:
