@@ -159,7 +159,10 @@ RECIPES = {
 
 
 def write(name: str, path: str | Path, tensor_type: str | None = None) -> None:
-    """Write the made model `name` to `path`; with `tensor_type`, matrices of random such blocks."""
+    """Write the made model `name` to `path`.
+
+    With `tensor_type`, for example `q4_K`, its matrices are random blocks of that type instead.
+    """
     recipe = RECIPES[name]
     vocabulary = recipe.vocabulary()
     writer = gguf.GGUFWriter(str(path), recipe.architecture)
@@ -167,11 +170,13 @@ def write(name: str, path: str | Path, tensor_type: str | None = None) -> None:
     _write_vocabulary(writer, vocabulary)
     writer.add_chat_template(CHAT_TEMPLATE)
     for tensor, values in make_tensors(recipe, vocabulary):
-        kind = gguf.GGMLQuantizationType[tensor_type.upper()] if tensor_type else None
-        if kind is None or values.ndim == 1:
+        if tensor_type is None or values.ndim == 1:
             writer.add_tensor(tensor, values)
         else:
-            writer.add_tensor(tensor, random_blocks(kind, values.shape), raw_dtype=kind)
+            kind = gguf.GGMLQuantizationType[tensor_type.upper()]
+            block = gguf.GGML_QUANT_SIZES[kind]
+            blocks = random_blocks(tensor_type, kind.value, block, values.shape)
+            writer.add_tensor(tensor, blocks, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -289,24 +294,25 @@ _SCALES: dict[str, Sequence[int]] = {
 }  # fmt: skip
 
 
-def random_blocks(kind: Any, shape: Sequence[int]) -> npt.NDArray[np.uint8]:
+def random_blocks(
+    name: str, number: int, block: tuple[int, int], shape: Sequence[int]
+) -> npt.NDArray[np.uint8]:
     """Random quants with scales as a model could have, for values of `shape`: [..., row bytes].
 
-    `kind` has a name and a number (`.value`), as gguf's types have.
+    The type has a name and a number, and its blocks so many values in so many bytes.
     """
-    block_values, block_bytes = gguf.GGML_QUANT_SIZES[kind]
-    rng = np.random.default_rng(kind.value)
-    n_blocks = int(np.prod(shape)) // block_values
-    blocks = rng.integers(0, 256, (n_blocks, block_bytes), np.uint8)
-    for at in {name.upper(): at for name, at in _SCALES.items()}.get(kind.name, []):
+    rng = np.random.default_rng(number)
+    n_blocks = int(np.prod(shape)) // block[0]
+    blocks = rng.integers(0, 256, (n_blocks, block[1]), np.uint8)
+    for at in _SCALES.get(name, []):
         scales = rng.uniform(-0.1, 0.1, (n_blocks, 1)).astype("<f2")
         blocks[:, at : at + 2] = scales.view(np.uint8)
-    if kind.name == "IQ1_M":  # Its one float16 is spread over the top four bits of four words.
+    if name == "iq1_m":  # Its one float16 is spread over the top four bits of four words.
         blocks[:, 49::2] &= 0x0F
         blocks[:, [55]] |= 0x20
-    if kind.name == "MXFP4":
+    if name == "mxfp4":
         blocks[:, 0] = rng.integers(120, 130, n_blocks)
-    if kind.name == "NVFP4":
+    if name == "nvfp4":
         blocks[:, :4] = rng.integers(0, 100, (n_blocks, 4))
     return blocks.reshape(*shape[:-1], -1)
 

@@ -1,4 +1,4 @@
-"""Records what the reference answers on made models: `python tests/record_loading.py LLAMA_SERVER`.
+"""Records what the reference says on made models: `python -m tests.record_loading LLAMA_SERVER`.
 
 Writes tests/data/loading/NAME.json for every case of CASES: `/v1/models`, and for each prompt its
 tokens, the greedy ones that follow, and their log-probabilities.
@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
-from made_models import write
+
+from tests.made_models import write
 
 RECORDS = Path(__file__).parent / "data" / "loading"
 PROMPTS = ["The quick brown fox", "in the then: 12 + 7 =", "a"]
@@ -56,10 +57,14 @@ CASES = {
     ),
     "qwen3-yarn": Case(
         "qwen3",
-        ["--rope-scaling", "yarn", "--rope-freq-scale", "0.5", "--yarn-orig-ctx", "512"]
-        + ["--yarn-beta-fast", "8", "--yarn-beta-slow", "2", "--yarn-ext-factor", "0.75"],
-        {"scaling": "yarn", "freq_scale": 0.5, "orig_ctx": 512}
-        | {"beta_fast": 8.0, "beta_slow": 2.0, "ext_factor": 0.75},
+        [
+            *("--rope-scaling", "yarn", "--rope-freq-scale", "0.5", "--yarn-orig-ctx", "512"),
+            *("--yarn-beta-fast", "8", "--yarn-beta-slow", "2", "--yarn-ext-factor", "0.75"),
+        ],
+        {
+            "scaling": "yarn", "freq_scale": 0.5, "orig_ctx": 512,
+            "beta_fast": 8.0, "beta_slow": 2.0, "ext_factor": 0.75,
+        },
     ),
 }
 

@@ -10,35 +10,19 @@ import numpy.typing as npt
 import pytest
 
 from engine.gguf.types import BY_NAME
-from engine.gguf.values import fill_float32, has_values, mlx_bits, pack
+from engine.gguf.values import fill_float32, has_values, mlx_form, pack
+from tests import made_models
 
 ROWS, COLUMNS = 24, 512
 QUANTISED = [name for name, kind in BY_NAME.items() if kind.block_values > 1]
-# Where a block keeps its float16 scales (mxfp4 and nvfp4: byte-sized ones, any value is one).
-HALVES = {
-    "q4_0": [0], "q4_1": [0, 2], "q5_0": [0], "q5_1": [0, 2], "q8_0": [0],
-    "q2_K": [80, 82], "q3_K": [108], "q4_K": [0, 2], "q5_K": [0, 2], "q6_K": [208],
-    "iq2_xxs": [0], "iq2_xs": [0], "iq2_s": [0], "iq3_xxs": [0], "iq3_s": [0], "iq1_s": [0],
-    "q1_0": [0], "q2_0": [0], "iq4_nl": [0], "iq4_xs": [0], "tq1_0": [52], "tq2_0": [64],
-}  # fmt: skip
 
 
 def random_blocks(name: str) -> npt.NDArray[np.uint8]:
-    """Blocks of random bytes, but with scales a model could have: [rows, bytes of a row]."""
+    """Blocks as a model could have: [rows, bytes of a row]."""
     kind = BY_NAME[name]
-    rng = np.random.default_rng(kind.number)
-    blocks = rng.integers(0, 256, (ROWS * COLUMNS // kind.block_values, kind.block_bytes), np.uint8)
-    for at in HALVES.get(name, []):
-        scales = rng.uniform(-0.1, 0.1, (len(blocks), 1)).astype("<f2")
-        blocks[:, at : at + 2] = scales.view(np.uint8)
-    if name == "iq1_m":  # Its one float16 is spread over the top four bits of four words.
-        blocks[:, 49::2] &= 0x0F
-        blocks[:, [55]] |= 0x20
-    if name == "mxfp4":
-        blocks[:, 0] = rng.integers(120, 130, len(blocks))
-    if name == "nvfp4":
-        blocks[:, :4] = rng.integers(0, 100, (len(blocks), 4))
-    return blocks.reshape(ROWS, -1)
+    return made_models.random_blocks(
+        name, kind.number, (kind.block_values, kind.block_bytes), (ROWS, COLUMNS)
+    )
 
 
 def split(blocks: npt.NDArray[np.uint8], size: int) -> tuple[Any, npt.NDArray[np.uint8]]:
@@ -119,7 +103,7 @@ EXACT_IN_MLX = {
 
 
 def test_which_types_mlx_can_hold() -> None:
-    assert {n: mlx_bits(k) for n, k in BY_NAME.items() if mlx_bits(k)} == EXACT_IN_MLX
+    assert {n: form.bits for n, k in BY_NAME.items() if (form := mlx_form(k))} == EXACT_IN_MLX
 
 
 @pytest.mark.parametrize("name", EXACT_IN_MLX)

@@ -1,4 +1,4 @@
-"""Every architecture against recorded answers of the reference: greedy tokens and their logprobs."""
+"""Every architecture against recorded answers of the reference: greedy tokens, logprobs, meta."""
 
 import json
 from pathlib import Path
@@ -7,10 +7,10 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
-from made_models import write
-from record_loading import CASES, RECORDS
 
 from engine.loading import LoadedModel, RopeOptions, load_model
+from tests.made_models import write
+from tests.record_loading import CASES, RECORDS
 
 # llama.cpp looks GELU up in a table of half floats, so its Gemma models are that much less exact.
 TOLERANCE = {"gemma": 5e-3, "gemma2": 5e-3, "gemma3": 5e-3}
