@@ -1,4 +1,4 @@
-"""Says whether `generated/` is what the spec makes: stale, missing and orphaned files, with a diff."""
+"""Says whether `generated/` is what the spec makes: stale, missing and orphaned files, a diff."""
 
 import difflib
 from collections.abc import Mapping
@@ -24,9 +24,7 @@ def differences(root: Path, outputs: Mapping[str, str]) -> list[str]:
 def orphans(root: Path, outputs: Mapping[str, str]) -> list[str]:
     """Files under `root` that the spec doesn't make, by their path there."""
     present = (p.relative_to(root) for p in sorted(root.rglob("*")) if p.is_file())
-    return [
-        str(p) for p in present if "__pycache__" not in p.parts and str(p) not in outputs
-    ]
+    return [str(p) for p in present if "__pycache__" not in p.parts and str(p) not in outputs]
 
 
 def write(root: Path, outputs: Mapping[str, str]) -> list[str]:

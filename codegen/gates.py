@@ -84,7 +84,7 @@ def _same(
     """Both lists hold the same things, and in the same order where that means something."""
     for name in upstream:
         if name not in ours:
-            problems.add(f"{what} {name!r} of the pinned build has no decision: add it with a status")
+            problems.add(f"{what} {name!r} of the pinned build has no decision: add its status")
     for name in ours:
         if name not in upstream:
             problems.add(f"{what} {name!r} is not in the pinned build")

@@ -32,6 +32,9 @@ _BOUNDS = {
 }
 
 
+_DECISION = ("status", "reason", "instead", "divergences", "evidence")
+
+
 def load(root: Path) -> Spec:
     """Read the spec under `root`; raises SpecError with every problem and its place."""
     problems = Problems()
@@ -104,14 +107,14 @@ def _decision(data: dict[str, Any]) -> Decision:
 
 
 def _route(data: dict[str, Any]) -> Route:
-    plain = {
-        k: data[k]
-        for k in ("method", "path", "handler", "summary", "body", "stream", "public", "while_loading", "answered_by")
-        if k in data
+    keys: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in data.items()
+        if key not in _DECISION
     }
-    lists = {k: tuple(data[k]) for k in ("replies", "modes", "query") if k in data}
-    guard = Guard(**data["guard"]) if "guard" in data else None
-    return Route(**plain, **lists, guard=guard, decision=_decision(data))
+    if "guard" in keys:
+        keys["guard"] = Guard(**keys["guard"])
+    return Route(**keys, decision=_decision(data))
 
 
 def _bound(value: Any, wire: str) -> str:
@@ -181,9 +184,8 @@ def _reply(name: str, data: dict[str, Any]) -> Reply:
 
 def _error_text(name: str, data: dict[str, Any]) -> ErrorText:
     parameters = tuple(dict.fromkeys(re.findall(r"(?<!\{)\{([a-z_]+)\}", data["text"])))
-    return ErrorText(
-        name, data["kind"], data["text"], parameters, tuple(data.get("keys", ())), data.get("own", "")
-    )
+    keys = tuple(data.get("keys", ()))
+    return ErrorText(name, data["kind"], data["text"], parameters, keys, data.get("own", ""))
 
 
 def _series(data: dict[str, Any]) -> Series:

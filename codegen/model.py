@@ -1,10 +1,14 @@
 """The spec as frozen dataclasses: the only place that knows what a route, a field or a reply is."""
 
 import keyword
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from codegen.layout import literal, string
+
+_literal = literal
 _GETTERS = {
     "int32": "get_int32",
     "uint32": "get_uint32",
@@ -13,6 +17,8 @@ _GETTERS = {
     "bool": "get_bool",
     "string": "get_string",
 }
+
+_READERS = {"bool": "boolean"}
 
 STATUSES = ("supported", "inert", "deferred", "not_applicable")
 
@@ -61,10 +67,6 @@ class Route:
         return "/".join(f"{{{p[1:]}}}" if p.startswith(":") else p for p in self.path.split("/"))
 
     @cached_property
-    def path_parameters(self) -> tuple[str, ...]:
-        return tuple(p[1:] for p in self.path.split("/") if p.startswith(":"))
-
-    @cached_property
     def function(self) -> str:
         """A Python name that is unique among the routes."""
         words = [w.strip(":") for w in self.path.replace("-", "_").replace(".", "_").split("/")]
@@ -104,11 +106,6 @@ class Field:
         return f"{name}_" if keyword.iskeyword(name) else name
 
     @property
-    def names(self) -> str:
-        """All spellings, as Python arguments."""
-        return ", ".join(f'"{n}"' for n in (self.name, *self.aliases))
-
-    @property
     def python_type(self) -> str:
         """The type of the read value."""
         plain = {
@@ -125,7 +122,7 @@ class Field:
             return f"wire.f32({value})" if self.wire == "float32" else value
         if isinstance(self.default, list) and self.python_type.startswith("tuple"):
             return "()" if not self.default else repr(tuple(self.default))
-        return _literal(self.default)
+        return literal(self.default)
 
     @property
     def uses_settings(self) -> bool:
@@ -134,33 +131,43 @@ class Field:
         )
 
     @property
-    def limits_argument(self) -> str:
-        """`reject=(…, …)` or `clamp=(…, …)` with a leading comma, or nothing."""
-        return f", {self.limits[0]}=({self.limits[1]}, {self.limits[2]})" if self.limits else ""
-
-    @property
-    def reader(self) -> str:
-        """The call that reads it, as a Python expression."""
+    def reader(self) -> "Call":
+        """The call that reads it."""
+        name = literal(self.name)
         if self.read == "raw":
-            return f'raw(body, "{self.name}")'
+            return Call("raw", ("body", name))
         if self.read == "at":
-            return f'wire.at(body, "{self.name}")'
-        default = self.default_expression
+            return Call("wire.at", ("body", name)).typed(self.python_type)
         if self.read == "json_value":
-            get = _GETTERS.get(self.wire)
-            convert = f", wire.{get}" if get else ", lambda value: value"
-            return f'wire.value_or(body, "{self.name}", {default}{convert})'
-        source = f'wire.nested(body, "{self.parent}")' if self.parent else "body"
-        function = {"bool": "boolean"}.get(self.wire, self.wire)
-        extra = f", read=customs.{self.attribute}" if self.wire == "custom" else ""
-        return f"wire.{function}({source}, {self.names}{extra}, default={default}{self.limits_argument})"
+            get = f"wire.{_GETTERS[self.wire]}" if self.wire in _GETTERS else "lambda value: value"
+            arguments = ("body", name, self.default_expression, get)
+            return Call("wire.value_or", arguments).typed(self.python_type)
+        return Call(f"wire.{_READERS.get(self.wire, self.wire)}", tuple(self._schema_arguments()))
+
+    def _schema_arguments(self) -> Iterator[str]:
+        yield f"wire.nested(body, {literal(self.parent)})" if self.parent else "body"
+        for name in (self.name, *self.aliases):
+            yield literal(name)
+        if self.wire == "custom":
+            yield f"read=customs.{self.attribute}"
+        yield f"default={self.default_expression}"
+        if self.limits:
+            kind, low, high = self.limits
+            yield f"{kind}=({low}, {high})"
 
 
-def _literal(value: Any) -> str:
-    """A Python literal with double quotes."""
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
-    return repr(value)
+@dataclass(frozen=True)
+class Call:
+    """A function and its arguments, as Python expressions."""
+
+    function: str
+    arguments: tuple[str, ...]
+
+    def typed(self, python_type: str) -> "Call":
+        """Itself, or a cast around it when it gives an object for JSON."""
+        if python_type != "Json":
+            return self
+        return Call("cast", ("Json", f"{self.function}({', '.join(self.arguments)})"))
 
 
 @dataclass(frozen=True)
@@ -203,8 +210,25 @@ class Body:
         return any(f.uses_settings for f in self.live)
 
     @property
+    def reader_parameters(self) -> tuple[str, ...]:
+        """The parameters of its reader."""
+        settings = ["settings: Settings"] if self.uses_settings else []
+        customs = [f"customs: {self.title}Customs"] if self.customs else []
+        return ("body: Json", *settings, *customs)
+
+    @property
     def uses_infinity(self) -> bool:
         return any(f.limits and "inf" in f.limits for f in self.live)
+
+    @property
+    def typing_imports(self) -> tuple[str, ...]:
+        """What its module needs from typing."""
+        casts = any(f.reader.function == "cast" for f in self.live)
+        return (*(["Protocol"] if self.customs else []), *(["cast"] if casts else []))
+
+    @property
+    def uses_wire(self) -> bool:
+        return any(f.read != "raw" for f in self.live)
 
     @property
     def uses_raw(self) -> bool:
@@ -231,7 +255,7 @@ class ReplyKey:
     @property
     def constant(self) -> str | None:
         """The Python literal of a key that never varies."""
-        return _literal(self.schema["const"]) if "const" in self.schema else None
+        return literal(self.schema["const"]) if "const" in self.schema else None
 
     @property
     def python_type(self) -> str:
@@ -268,6 +292,15 @@ class Reply:
         return tuple(sorted(open_keys, key=lambda k: not k.required))
 
     @property
+    def signature(self) -> tuple[str, ...]:
+        """The parameters of its builder."""
+        rows = [
+            f"{k.parameter}: {k.python_type}" + ("" if k.required else " = ABSENT")
+            for k in self.parameters
+        ]
+        return ("*", *rows) if rows else ()
+
+    @property
     def optional(self) -> bool:
         """Whether any key may be left out."""
         return any(not k.required for k in self.keys)
@@ -294,14 +327,16 @@ class ErrorText:
     own: str = ""
 
     @property
-    def literal(self) -> str:
-        return ("f" if self.parameters else "") + _literal(self.text)
+    def signature(self) -> tuple[str, ...]:
+        """The parameters: what the text names, then the keys that it doesn't."""
+        types = dict.fromkeys(self.parameters, "object") | dict.fromkeys(self.keys, "int")
+        return tuple(f"{name}: {type_}" for name, type_ in types.items())
 
     @property
-    def signature(self) -> str:
-        return ", ".join(
-            [f"{p}: object" for p in self.parameters] + [f"{k}: int" for k in self.keys]
-        )
+    def arguments(self) -> tuple[str, ...]:
+        """The arguments of the error that it makes."""
+        message = string(self.text, 8, braces=bool(self.parameters))
+        return (self.kind.upper(), message, *(f"{key}={key}" for key in self.keys))
 
 
 @dataclass(frozen=True)
@@ -313,6 +348,11 @@ class Series:
     help: str
     attribute: str
     decision: Decision
+
+    @property
+    def shown(self) -> bool:
+        """Whether GET /metrics has it."""
+        return self.decision.status in ("supported", "inert")
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from codegen import options
 from codegen.coverage import coverage_markdown
+from codegen.layout import literal
 from codegen.model import Body, Route, Spec
 from codegen.models import body_models, reply_models
 from codegen.render import render
@@ -18,7 +19,7 @@ class Handler:
     """One function that handlers/ must have."""
 
     name: str
-    body_parameter: str
+    body_type: str | None
 
 
 def outputs(spec: Spec) -> dict[str, str]:
@@ -34,8 +35,9 @@ def _python(spec: Spec) -> Iterator[tuple[str, str]]:
     yield "errors.py", render(
         "errors.py.jinja", {"kinds": spec.error_kinds.values(), "texts": spec.error_texts}
     )
+    shown = [series for series in spec.metrics if series.shown]
     yield "metrics.py", render(
-        "metrics.py.jinja", {"prefix": spec.metrics_prefix, "metrics": spec.metrics}
+        "metrics.py.jinja", {"prefix": spec.metrics_prefix, "metrics": shown}
     )
     yield "replies.py", render(
         "replies.py.jinja",
@@ -63,14 +65,17 @@ def _runtime(path: Path) -> str:
 
 
 def _routes(spec: Spec) -> dict[str, object]:
-    served = [r for r in spec.routes if "single" in r.modes]
-    names = dict.fromkeys(r.handler for r in served if r.served)
-    bodies = {r.handler: _reader(spec, r) for r in served if r.served}
+    single = [r for r in spec.routes if "single" in r.modes]
+    served = [r for r in single if r.served]
+    bodies = {r.handler: _body_type(spec, r) for r in served}
+    public = ", ".join(literal(r.path) for r in single if r.public)
     return {
-        "routes": [_RouteView(r, _reader_kind(spec, r)) for r in served],
-        "handlers": [Handler(n, bodies[n]) for n in names],
-        "public_paths": [r.path for r in served if r.public],
+        "routes": [_RouteView(r, _reader_kind(spec, r)) for r in single],
+        "handlers": [Handler(name, body) for name, body in bodies.items()],
+        "public_paths": f"{{{public}}}" if public else "",
         "route_bodies": _route_bodies(spec, served),
+        "reads_json": any(bodies.values()),
+        "guarded": any(r.guard and r.answered_by == "handler" for r in single),
     }
 
 
@@ -94,14 +99,13 @@ def _reader_kind(spec: Spec, route: Route) -> str:
     return "none" if body.read_by == "nobody" else "handler"
 
 
-def _reader(spec: Spec, route: Route) -> str:
+def _body_type(spec: Spec, route: Route) -> str | None:
     kind = _reader_kind(spec, route)
     if kind == "route" and route.body:
-        return f", body: {spec.bodies[route.body].title}Request"
-    return ", body: Json" if kind == "handler" else ""
+        return f"{spec.bodies[route.body].title}Request"
+    return "Json" if kind == "handler" else None
 
 
-def _route_bodies(spec: Spec, routes: list[Route]) -> list[Body]:
-    names = sorted({r.body for r in routes if r.body and r.served})
-    used = {r.body for r in routes if r.served and _reader_kind(spec, r) == "route"}
-    return [spec.bodies[n] for n in names if n in used]
+def _route_bodies(spec: Spec, served: list[Route]) -> list[Body]:
+    names = {r.body for r in served if r.body and _reader_kind(spec, r) == "route"}
+    return [spec.bodies[name] for name in sorted(names)]

@@ -1,4 +1,4 @@
-"""Collects everything that is wrong with a spec, each with its place, so that one run shows all of it."""
+"""Collects everything that is wrong with a spec, each with its place: one run shows all of it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -6,14 +6,9 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from codegen.model import _literal
+from codegen import layout
 
 _TEMPLATES = Path(__file__).parent / "templates"
-
-
-def _docstring(text: str) -> str:
-    """Text that is safe between three double quotes."""
-    return text.replace("\\", "\\\\").replace('"""', "'''") + (" " if text.endswith('"') else "")
 
 
 def _lower_first(text: str) -> str:
@@ -29,7 +24,14 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         autoescape=False,
     )
-    environment.filters.update(docstring=_docstring, lower_first=_lower_first, literal=_literal)
+    environment.filters.update(
+        call=layout.call,
+        doc=layout.docstring,
+        docstring=layout.escaped,
+        literal=layout.literal,
+        lower_first=_lower_first,
+        string=layout.string,
+    )
     return environment
 
 
