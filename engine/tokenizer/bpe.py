@@ -10,7 +10,7 @@ from tokenizers.models import BPE
 
 from engine.tokenizer.presplit import compile_cutters, split
 from engine.tokenizer.pretokenizers import PreTokenizer
-from engine.tokenizer.text import lenient
+from engine.tokenizer.text import is_valid, lenient
 from engine.tokenizer.unicode_categories import WHITESPACE, lower
 from engine.tokenizer.vocab import (
     BYTE_TO_CHAR,
@@ -43,7 +43,10 @@ class BpeEncoder:
 
     def encode(self, text: str) -> list[int]:
         """The ids of `text`, whose undecodable bytes count as U+FFFD."""
-        text = lenient(text)
+        return self.encode_points(lenient(text))
+
+    def encode_points(self, text: str) -> list[int]:
+        """The ids of code points, lone surrogates among them."""
         if self._pre.escape_space:
             text = text.replace(" ", SPACE)
         ids: list[int] = []
@@ -82,29 +85,23 @@ class BpeEncoder:
     def _build(self, merges: list[str]) -> BPE:
         """The library's model, with ids above the vocabulary for what merges make outside of it."""
         known = self._vocab.ids
-        pairs = []
-        wanted: dict[str, None] = dict.fromkeys(
+        if len(set(merges)) != len(merges):
+            merges = list(dict.fromkeys(merges))
+        pairs = [(m[:cut], m[cut + 1 :]) for m in merges if (cut := m.find(" ", 1)) >= 0]
+        wanted = {text for pair in pairs for text in pair}
+        wanted.update([left + right for left, right in pairs])
+        wanted.update(
             BYTE_TO_CHAR.values()
             if self._pre.byte_encode
             else [f"<0x{byte:02X}>" for byte in range(256)]
         )
-        for merge in merges:
-            cut = merge.find(" ", 1)
-            if cut >= 0:
-                left, right = merge[:cut], merge[cut + 1 :]
-                pairs.append((left, right))
-                for text in (left, right, left + right):
-                    if text not in known:
-                        wanted[text] = None
-        if len(set(pairs)) != len(pairs):
-            pairs = list(dict.fromkeys(pairs))
+        wanted.difference_update(known)
         ids = dict(known)
-        if not _is_valid("".join(self._vocab.texts)):
-            ids = {text: id for text, id in known.items() if _is_valid(text)}
+        if not is_valid("".join(self._vocab.texts)):
+            ids = {text: id for text, id in known.items() if is_valid(text)}
         for text in wanted:
-            if text not in known:
-                ids[text] = len(known) + len(self._extra)
-                self._extra.append(self._spell(text))
+            ids[text] = len(self._vocab) + len(self._extra)
+            self._extra.append(self._spell(text))
         return BPE(ids, pairs, byte_fallback=not self._pre.byte_encode)
 
     def _spell(self, text: str) -> list[int]:
@@ -134,7 +131,7 @@ class WhitespaceEncoder:
         if self._lowercase:
             text = "".join(map(lower, text))
         words = "".join(" " if char in WHITESPACE else char for char in text).split(" ")
-        return [id for word in words if word for id in self._bpe.encode(word)]
+        return [id for word in words if word for id in self._bpe.encode_points(word)]
 
 
 class DnaEncoder:
@@ -166,11 +163,3 @@ class DnaEncoder:
             if closed:
                 ids.append(end)
         return ids
-
-
-def _is_valid(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -82,11 +82,12 @@ class GgufTokenizer(Tokenizer):
         self.ids = _default_ids(model)
         if pre.no_default_bos:
             self.ids.bos = None
+        default_pad = self.ids.pad
         self._read_switches(metadata, pre)
         read_ids(self.ids, metadata, self.n_tokens)
         # The encoders see the token types as the file has them, before any is mended below.
         self._encoder = self._make_encoder(metadata, model, pre)
-        self.ids.nl = self._newline()
+        self.ids.nl = self._newline(default_pad)
         self.eog = find_special(self.ids, self._vocab)
         self._partition = Partition(self._vocab)
         self._set_strip_attributes(metadata)
@@ -100,9 +101,9 @@ class GgufTokenizer(Tokenizer):
         encode = self._encoder.encode
         has_bos = self.vocab_type not in ("rwkv", "plamo2")
         ids: list[int] = []
-        if add_special and has_bos and self.ids.bos is not None:
-            if self.add_bos or self.vocab_type == "wpm":
-                ids.append(self.ids.bos)
+        first = self.ids.bos if self.add_bos or self.vocab_type == "wpm" else None
+        if add_special and has_bos and first is not None:
+            ids.append(first)
         after_special = self.vocab_type == "spm" and self._add_space_prefix
         for fragment in fragments:
             if isinstance(fragment, int):
@@ -212,14 +213,14 @@ class GgufTokenizer(Tokenizer):
             return DnaEncoder(bpe, by_text)
         return bpe
 
-    def _newline(self) -> int | None:
+    def _newline(self, default_pad: int | None) -> int | None:
         if self.vocab_type == "wpm":
-            return self.ids.pad
+            return default_pad
         if self.vocab_type == "spm":
             token = self._vocab.byte_token(0x0A)
-            return self.ids.pad if token is None else token
+            return default_pad if token is None else token
         ids = self._encoder.encode("\n")
-        return ids[0] if ids else self.ids.pad
+        return ids[0] if ids else default_pad
 
     def _set_strip_attributes(self, metadata: Mapping[str, Any]) -> None:
         """White space beside some models' special tokens belongs to those tokens."""

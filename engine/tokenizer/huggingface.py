@@ -152,7 +152,7 @@ class HuggingFaceTokenizer(Tokenizer):
         return frozenset(eog)
 
     def _surroundings(self, config: dict[str, Any]) -> tuple[list[int], list[int]]:
-        """What the post-processor puts before and after a text, unless the config says otherwise."""
+        """What the post-processor puts around a text, unless the config says otherwise."""
         probe = self._library.encode("a", add_special_tokens=False).ids
         whole = self._library.encode("a", add_special_tokens=True).ids
         at = next((i for i in range(len(whole)) if whole[i : i + len(probe)] == probe), 0)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 
-from engine.tokenizer.text import characters
+from engine.tokenizer.text import characters, is_valid
 from engine.tokenizer.vocab import SPACE, Vocab
 
 _CACHE_CHUNKS = 1 << 16
@@ -40,9 +40,13 @@ class SpmEncoder:
 
     def encode(self, text: str) -> list[int]:
         """The ids of `text`, in which spaces are not yet escaped."""
+        text = text.replace(" ", SPACE)
+        if not is_valid(text):
+            # Undecodable bytes swallow their neighbours, so that chunks can't be told yet.
+            return [id for part in self._cut(text) for id in self._merge(part)]
         ids: list[int] = []
         cache = self._cache
-        for chunk in self._chunks.findall(text.replace(" ", SPACE)):
+        for chunk in self._chunks.findall(text):
             found = cache.get(chunk)
             if found is None:
                 found = [id for part in self._cut(chunk) for id in self._merge(part)]

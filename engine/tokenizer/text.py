@@ -9,40 +9,42 @@ _LENGTHS = (1,) * 12 + (2, 2, 3, 4)
 def decode(text: str | bytes) -> str:
     """Text with every undecodable byte as a surrogate escape; lone surrogates become bytes."""
     if isinstance(text, str):
-        if text.isascii():
+        if is_valid(text):
             return text
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            text = text.encode("utf-8", "surrogatepass")
-        else:
-            return text
+        text = text.encode("utf-8", "surrogatepass")
     return text.decode("utf-8", "surrogateescape")
+
+
+def is_valid(text: str) -> bool:
+    """Whether a text has no surrogates."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def lenient(text: str) -> str:
     """`decode`d text as code points: undecodable bytes are U+FFFD, overlong forms are read."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return "".join(_code_points(text.encode("utf-8", "surrogateescape")))
-    return text
+    if is_valid(text):
+        return text
+    return "".join(_code_points(text.encode("utf-8", "surrogateescape")))
 
 
 def characters(text: str) -> list[str]:
     """`decode`d text cut where first bytes say, whatever follows them (`unicode_len_utf8`)."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raw = text.encode("utf-8", "surrogateescape")
-        out = []
-        at = 0
-        while at < len(raw):
-            size = char_len(raw[at])
-            out.append(raw[at : at + size].decode("utf-8", "surrogateescape"))
-            at += size
-        return out
-    return list(text)
+    if is_valid(text):
+        return list(text)
+    raw = text.encode("utf-8", "surrogateescape")
+    out = []
+    at = 0
+    while at < len(raw):
+        size = char_len(raw[at])
+        out.append(raw[at : at + size].decode("utf-8", "surrogateescape"))
+        at += size
+    return out
 
 
 def char_len(first: int) -> int:
