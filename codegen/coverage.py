@@ -1,23 +1,24 @@
 """Counts what the spec decides, for people: the totals first, then each route, field and option."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from codegen.model import STATUSES, Decision, Field, Spec
 
+_SINGULAR = {
+    "routes": "route",
+    "native fields": "native field",
+    "fields of other bodies": "field of another body",
+    "options": "option",
+    "replies and frames": "reply or frame",
+    "metrics": "metric",
+}
+
 
 def counts(spec: Spec) -> list[tuple[str, Counter[str]]]:
-    """For routes, native fields, other body fields, options and so on: how many have each status."""
-    native = spec.bodies["completion"]
-    others = [b for b in spec.bodies.values() if b is not native]
-    return [
-        ("routes", _tally(r.decision for r in spec.routes)),
-        ("native fields", _tally(f.decision for f in _all(native.fields))),
-        ("fields of other bodies", _tally(f.decision for b in others for f in _all(b.fields))),
-        ("options", _tally(o.decision for o in spec.options)),
-        ("replies and frames", _tally(r.decision for r in spec.replies.values())),
-        ("metrics", _tally(s.decision for s in spec.metrics)),
-    ]
+    """For routes, native fields, other fields, options and so on: how many have each status."""
+    return [(kind, Counter(d.status for d in decisions)) for kind, decisions in _decisions(spec)]
 
 
 def coverage_lines(spec: Spec) -> list[str]:
@@ -41,16 +42,26 @@ def _markdown(spec: Spec) -> Iterator[str]:
     yield (
         "Every route, request field and option of the pinned llama-server has a decision:"
         " **supported** (answers as upstream), **inert** (accepted, without effect),"
-        " **deferred** (not yet) or **not_applicable** (never)."
+        " **deferred** (not yet) or **not applicable** (never)."
     )
     yield ""
-    yield from _table(["", "total", *STATUSES], ([n, str(sum(t.values())), *(str(t[s]) for s in STATUSES)] for n, t in counts(spec)))
+    yield from _table(
+        ["", "total", *(status.replace("_", " ") for status in STATUSES)],
+        (
+            [kind, str(sum(tally.values())), *(str(tally[status]) for status in STATUSES)]
+            for kind, tally in counts(spec)
+        ),
+    )
+    yield ""
+    yield "## What is left out"
+    yield ""
+    yield from _left_out(spec)
     yield ""
     yield "## Routes"
     yield ""
     yield from _table(
         ["route", "status", "for what", "if not supported"],
-        ([f"`{r.method} {r.path}`", r.decision.status, r.summary, _why(r.decision)] for r in spec.routes),
+        (_cells(f"`{r.method} {r.path}`", r.decision, r.summary) for r in spec.routes),
     )
     for body in spec.bodies.values():
         yield ""
@@ -60,17 +71,14 @@ def _markdown(spec: Spec) -> Iterator[str]:
         yield ""
         yield from _table(
             ["field", "also", "status", "for what", "if not supported"],
-            (
-                [f"`{f.parent + '.' if f.parent else ''}{f.name}`", ", ".join(f"`{a}`" for a in f.aliases), f.decision.status, f.description, _why(f.decision)]
-                for f in _all(body.fields)
-            ),
+            (_field_cells(f) for f in _all(body.fields)),
         )
     yield ""
     yield "## Options"
     yield ""
     yield from _table(
         ["option", "status", "for what", "if not supported"],
-        ([", ".join(f"`{s}`" for s in o.spellings), o.decision.status, o.description, _why(o.decision)] for o in spec.options),
+        (_cells(_names(o.spellings), o.decision, o.description) for o in spec.options),
     )
     yield ""
     yield "## Known differences"
@@ -79,6 +87,42 @@ def _markdown(spec: Spec) -> Iterator[str]:
         ["id", "kind", "llama-server", "this server", "why"],
         ([f"`{d.id}`", d.kind, d.upstream, d.ours, d.why] for d in spec.divergences),
     )
+
+
+def _left_out(spec: Spec) -> Iterator[str]:
+    """A line for each reason to defer or refuse, the one that most depends on first."""
+    reasons: dict[str, Counter[str]] = {}
+    for kind, decisions in _decisions(spec):
+        for decision in decisions:
+            if decision.status in ("deferred", "not_applicable"):
+                reasons.setdefault(_gist(decision.reason), Counter())[kind] += 1
+    for reason, kinds in sorted(reasons.items(), key=lambda item: -item[1].total()):
+        things = ", ".join(f"{n} {kind if n > 1 else _SINGULAR[kind]}" for kind, n in kinds.items())
+        yield f"- {reason} ({things})"
+
+
+def _gist(reason: str) -> str:
+    """A reason's first clause, as a sentence."""
+    return re.split(r"(?<=\.) |; ", reason)[0].rstrip(".") + "."
+
+
+def _field_cells(field: Field) -> list[str]:
+    name = f"{field.parent}.{field.name}" if field.parent else field.name
+    first, *others = _cells(f"`{name}`", field.decision, field.description)
+    return [first, _names(field.aliases), *others]
+
+
+def _cells(name: str, decision: Decision, description: str) -> list[str]:
+    return [
+        name,
+        decision.status.replace("_", " "),
+        description,
+        f"{decision.reason} {decision.instead}".strip(),
+    ]
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _table(head: list[str], rows: Iterable[list[str]]) -> Iterator[str]:
@@ -92,12 +136,18 @@ def _row(cells: list[str]) -> str:
     return "| " + " | ".join(c.replace("|", "\\|").replace("\n", " ") for c in cells) + " |"
 
 
-def _why(decision: Decision) -> str:
-    return f"{decision.reason} {decision.instead}".strip()
-
-
-def _tally(decisions: Iterable[Decision]) -> Counter[str]:
-    return Counter(d.status for d in decisions)
+def _decisions(spec: Spec) -> list[tuple[str, list[Decision]]]:
+    """Every decision, by what it is about."""
+    native = spec.bodies["completion"]
+    others = [b for b in spec.bodies.values() if b is not native]
+    return [
+        ("routes", [r.decision for r in spec.routes]),
+        ("native fields", [f.decision for f in _all(native.fields)]),
+        ("fields of other bodies", [f.decision for b in others for f in _all(b.fields)]),
+        ("options", [o.decision for o in spec.options]),
+        ("replies and frames", [r.decision for r in spec.replies.values()]),
+        ("metrics", [s.decision for s in spec.metrics]),
+    ]
 
 
 def _all(fields: tuple[Field, ...]) -> Iterator[Field]:
