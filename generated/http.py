@@ -40,7 +40,10 @@ class EventStream(Response):
         self.frames = frames
         self.status_code = 200
         self.background = None
-        self.raw_headers = [(b"content-type", self.media_type.encode())]
+        self.raw_headers = [
+            (b"x-accel-buffering", b"no"),
+            (b"content-type", self.media_type.encode()),
+        ]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

@@ -50,6 +50,9 @@ class Gate:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        if scope["method"] == "HEAD":
+            # Answered as GET, as upstream does; the HTTP server leaves the body out.
+            scope = {**scope, "method": "GET"}
         request = Request(scope)
         headers = cors_headers(self.server.settings, request.headers.get("origin", ""))
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from generated import replies
+from generated import errors, replies
 from generated.requests.completion import CompletionRequest
 
 _CHAT_FORMATS = ("Content-only", "peg-simple", "peg-native", "peg-gemma4", "peg-minimax-m3")
@@ -63,7 +63,7 @@ def _shared(request: CompletionRequest) -> dict[str, Any]:
         "stream": request.stream,
         "n_probs": request.n_probs,
         "min_keep": request.min_keep,
-        "chat_format": _CHAT_FORMATS[request.chat_format],
+        "chat_format": _chat_format(request.chat_format),
         "reasoning_format": request.reasoning_format,
         "reasoning_in_content": request.stream and request.reasoning_format == "deepseek-legacy",
         "generation_prompt": request.generation_prompt,
@@ -74,3 +74,10 @@ def _shared(request: CompletionRequest) -> dict[str, Any]:
         "backend_sampling": request.backend_sampling,
         "lora": [replies.lora_scale(id=id, scale=scale) for id, scale in request.lora],
     }
+
+
+def _chat_format(number: int) -> str:
+    """The format's name; upstream notices an unknown one only while it writes the reply."""
+    if not 0 <= number < len(_CHAT_FORMATS):
+        raise errors.exception("Unknown chat format")
+    return _CHAT_FORMATS[number]

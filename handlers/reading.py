@@ -66,7 +66,7 @@ class CompletionReading:
         return continues(wire.at(body, name))
 
     def preserved_tokens(self, body: object, name: str) -> tuple[int, ...]:
-        tokens = [self._encode(text) for text in _strings(wire.at(body, name))]
+        tokens = [self._encode(wire.get_string(text)) for text in _items(wire.at(body, name))]
         return tuple(sorted({ids[0] for ids in tokens if len(ids) == 1}))
 
     def grammar_triggers(self, body: object, name: str) -> tuple[Json, ...]:
@@ -139,6 +139,13 @@ class CompletionReading:
             return ()
         identifier = wire.get_int32(token)
         return (identifier,) if 0 <= identifier < self._tokenizer.n_tokens else ()
+
+
+def _items(value: Json) -> Sequence[Json]:
+    """What upstream's JSON library loops over: an object's values, and a scalar as one item."""
+    if isinstance(value, list):
+        return value
+    return list(value.values()) if isinstance(value, dict) else [value]
 
 
 def lora_scales(entries: Sequence[Json]) -> tuple[tuple[int, float], ...]:
