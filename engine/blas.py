@@ -24,11 +24,11 @@ def use_openblas() -> bool:
         import scipy_openblas32
     except ImportError:
         return False
-    libraries = Path(scipy_openblas32.get_lib_dir())
-    target = ctypes.CDLL(str(libraries / "libscipy_openblas.so"))
+    folder = Path(scipy_openblas32.__file__).parent
+    target = ctypes.CDLL(str(folder / "lib" / "libscipy_openblas.so"))
     address = ctypes.cast(target.scipy_cblas_sgemm, ctypes.c_void_p).value or 0
-    folder = Path(mlx.core.__file__).parent
-    return any([_rebind(path, "cblas_sgemm", address) for path in folder.glob("lib/libmlx*.so*")])
+    mlx_libraries = Path(mlx.core.__file__).parent.glob("lib/libmlx*.so*")
+    return any([_rebind(path, "cblas_sgemm", address) for path in mlx_libraries])
 
 
 def _rebind(library: Path, symbol: str, address: int) -> bool:

@@ -145,7 +145,7 @@ def _slot(view: SlotView) -> dict[str, Any]:
         n_ctx=view.n_ctx,
         speculative=False,
         is_processing=view.is_processing,
-        id_task=view.id_task if started else ABSENT,
+        id_task=ABSENT if view.id_task is None else view.id_task,
         n_prompt_tokens=view.n_prompt_tokens if started else ABSENT,
         n_prompt_tokens_processed=view.n_prompt_tokens_processed if started else ABSENT,
         n_prompt_tokens_cache=view.n_prompt_tokens_cache if started else ABSENT,

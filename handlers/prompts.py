@@ -2,14 +2,13 @@
 
 from engine.tokenizer import Tokenizer
 from generated import errors, wire
-from generated.jsontext import Json
 
 _PROMPT_STRING = "prompt_string"
 _MULTIMODAL = "multimodal_data"
 
 
 def tokenize_prompts(
-    tokenizer: Tokenizer, prompt: Json, *, add_special: bool = True, parse_special: bool = True
+    tokenizer: Tokenizer, prompt: object, *, add_special: bool = True, parse_special: bool = True
 ) -> list[list[int]]:
     """The token ids of every prompt in `prompt`; ApiError or JsonError as upstream has them."""
     if isinstance(prompt, list) and not any(_is_integer(p) for p in prompt):
@@ -22,7 +21,7 @@ def tokenize_prompts(
 
 
 def tokenize_mixed(
-    tokenizer: Tokenizer, prompt: Json, *, add_special: bool, parse_special: bool
+    tokenizer: Tokenizer, prompt: object, *, add_special: bool, parse_special: bool
 ) -> list[int]:
     """The ids of a text, or of a list of texts and ids; only a text at the start gets a BOS."""
     if not isinstance(prompt, list):
@@ -39,7 +38,7 @@ def tokenize_mixed(
 
 
 def _tokenize_one(
-    tokenizer: Tokenizer, prompt: Json, add_special: bool, parse_special: bool
+    tokenizer: Tokenizer, prompt: object, add_special: bool, parse_special: bool
 ) -> list[int]:
     if isinstance(prompt, list) and all(_is_integer(p) for p in prompt):
         return [wire.get_int32(p) for p in prompt]
@@ -56,9 +55,9 @@ def _tokenize_one(
     raise errors.prompt_element()
 
 
-def _is_integer(value: Json) -> bool:
+def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _is_mixed(parts: list[Json]) -> bool:
+def _is_mixed(parts: list[object]) -> bool:
     return any(isinstance(p, str) for p in parts) and any(_is_integer(p) for p in parts)

@@ -61,7 +61,7 @@ class NativeWriter:
                 tokens_predicted=token.n_decoded if token else 0,
                 tokens_evaluated=n_prompt_tokens(event),
                 timings=timings(event.timings),
-                prompt_progress=ABSENT if token else progress(event),
+                prompt_progress=progress(event) if isinstance(event, Progress) else ABSENT,
                 completion_probabilities=self._probabilities(event),
             )
         ]
@@ -125,7 +125,7 @@ class OpenAiWriter:
                 id=self.id,
                 verbose=self.native.partial(event)[0] if self.native.request.verbose else ABSENT,
                 timings=timings(event.timings),
-                prompt_progress=ABSENT if token else progress(event),
+                prompt_progress=progress(event) if isinstance(event, Progress) else ABSENT,
             )
         ]
 
@@ -175,7 +175,7 @@ class ChatWriter:
         frames = [self._chunk([choice]) for choice in choices]
         if frames:
             _add(frames[-1], "timings", timings(event.timings))
-            if token is None:
+            if isinstance(event, Progress):
                 _add(frames[-1], "prompt_progress", progress(event))
         return frames
 
