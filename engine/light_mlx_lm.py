@@ -1,7 +1,11 @@
 """Lets mlx-lm's models be imported without its command-line half, which takes seconds to import."""
 
+import importlib
 import importlib.util
+import resource
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -21,11 +25,30 @@ def import_models_only() -> None:
     sys.modules["mlx_lm"] = package
 
 
+def import_utils() -> ModuleType:
+    """mlx-lm's loading of models, `mlx_lm.utils`; it needs transformers, and so seconds."""
+    import_models_only()
+    with _open_files_unlimited():
+        return importlib.import_module("mlx_lm.utils")
+
+
+@contextmanager
+def _open_files_unlimited() -> Iterator[None]:
+    """Keep mlx-lm from lowering, for good, how many files and connections the process may open."""
+    set_limit = resource.setrlimit
+    resource.setrlimit = lambda *_: None
+    try:
+        yield
+    finally:
+        resource.setrlimit = set_limit
+
+
 def _import_all(package: ModuleType, name: str) -> Any:
     spec = package.__spec__
     # Attributes that Python itself looks for must not set it off.
     if (name.startswith("__") and name != "__version__") or spec is None or spec.loader is None:
         raise AttributeError(name)
     package.__dict__.pop("__getattr__", None)
-    spec.loader.exec_module(package)
+    with _open_files_unlimited():
+        spec.loader.exec_module(package)
     return getattr(package, name)

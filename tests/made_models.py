@@ -161,21 +161,34 @@ RECIPES = {
 def write(name: str, path: str | Path, tensor_type: str | None = None) -> None:
     """Write the made model `name` to `path`.
 
-    With `tensor_type`, for example `q4_K`, its matrices are random blocks of that type instead.
+    With `tensor_type`, for example `q4_K`, its matrices are of that type: quantised if the gguf
+    package can, random blocks otherwise.
     """
     recipe = RECIPES[name]
-    vocabulary = recipe.vocabulary()
+    write_recipe(recipe, make_tensors(recipe), path, tensor_type)
+
+
+def write_recipe(
+    recipe: Recipe,
+    tensors: Sequence[tuple[str, Array]],
+    path: str | Path,
+    tensor_type: str | None = None,
+) -> None:
+    """Write a model with a recipe's metadata and these tensors."""
     writer = gguf.GGUFWriter(str(path), recipe.architecture)
     _write_metadata(writer, recipe)
-    _write_vocabulary(writer, vocabulary)
+    _write_vocabulary(writer, recipe.vocabulary())
     writer.add_chat_template(CHAT_TEMPLATE)
-    for tensor, values in make_tensors(recipe, vocabulary):
+    for tensor, values in tensors:
         if tensor_type is None or values.ndim == 1:
             writer.add_tensor(tensor, values)
         else:
             kind = gguf.GGMLQuantizationType[tensor_type.upper()]
             block = gguf.GGML_QUANT_SIZES[kind]
-            blocks = random_blocks(tensor_type, kind.value, block, values.shape)
+            try:
+                blocks = gguf.quants.quantize(values, kind)
+            except NotImplementedError:
+                blocks = random_blocks(tensor_type, kind.value, block, values.shape)
             writer.add_tensor(tensor, blocks, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -224,8 +237,9 @@ def _write_vocabulary(w: gguf.GGUFWriter, vocabulary: Vocabulary) -> None:
     w.add_add_bos_token(vocabulary.model != "gpt2")
 
 
-def make_tensors(recipe: Recipe, vocabulary: Vocabulary) -> list[tuple[str, Array]]:
+def make_tensors(recipe: Recipe) -> list[tuple[str, Array]]:
     """Every tensor of a made model by GGUF's name, float32, in the file's order."""
+    vocabulary = recipe.vocabulary()
     rng = np.random.default_rng(recipe.seed)
     tensors: list[tuple[str, Array]] = []
 
@@ -305,7 +319,7 @@ def random_blocks(
     n_blocks = int(np.prod(shape)) // block[0]
     blocks = rng.integers(0, 256, (n_blocks, block[1]), np.uint8)
     for at in _SCALES.get(name, []):
-        scales = rng.uniform(-0.1, 0.1, (n_blocks, 1)).astype("<f2")
+        scales = rng.uniform(-5e-4, 5e-4, (n_blocks, 1)).astype("<f2")
         blocks[:, at : at + 2] = scales.view(np.uint8)
     if name == "iq1_m":  # Its one float16 is spread over the top four bits of four words.
         blocks[:, 49::2] &= 0x0F

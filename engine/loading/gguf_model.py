@@ -76,9 +76,11 @@ def load_gguf(
     model = _build(h, architecture)
     _set_ropes(model, h, architecture, _rope(file, h, architecture, context, rope))
     sources = _sources(file, model, architecture)
-    if weights == "native":
+    if weights != "float32":
         _quantize(model, sources)
     _fill(model, file, architecture, sources, weights, progress)
+    if weights == "half":
+        _halve(model, file, architecture)
     template = file.metadata.get("tokenizer.chat_template")
     kind = file_type(file.metadata, (t.type.name for t in file.tensors.values()))
     name = file.metadata.get("general.name")
@@ -334,6 +336,17 @@ def _quantize(model: Module, sources: dict[str, _Source | None]) -> None:
     quantize(model, class_predicate=form)
 
 
+def _halve(model: Any, file: GGUFFile, architecture: Architecture) -> None:
+    """Make every float number of the model a 16-bit one.
+
+    Gemma's activations leave the range of float16, and bfloat16 weights may.
+    """
+    is_wide = any(tensor.type.name == "bf16" for tensor in file.tensors.values())
+    wide = is_wide or architecture.module.startswith("gemma")
+    model.set_dtype(mx.bfloat16 if wide else mx.float16)
+    mx.eval(model.parameters())
+
+
 def _fill(
     model: Any,
     file: GGUFFile,
@@ -380,20 +393,24 @@ def _in_file_order(
 def _packed_values(file: GGUFFile, stem: str, source: _Source) -> list[tuple[str, mx.array]]:
     packed = [pack(part.raw(file), part.tensor.type, part.shape) for part in source]
 
+    halves = all(each.scales.dtype == np.float16 for each in packed)
+    # An embedding's vectors come out in its scales' type, which then would round them.
+    dtype = mx.float16 if halves and "embed_tokens" not in stem else mx.float32
+
     def joined(arrays: list[npt.NDArray[Any]]) -> mx.array:
         return mx.array(arrays[0] if len(arrays) == 1 else np.concatenate(arrays))
 
     return [
         (f"{stem}.weight", joined([each.weight for each in packed])),
-        (f"{stem}.scales", joined([each.scales for each in packed])),
-        (f"{stem}.biases", joined([each.biases for each in packed])),
+        (f"{stem}.scales", joined([each.scales for each in packed]).astype(dtype)),
+        (f"{stem}.biases", joined([each.biases for each in packed]).astype(dtype)),
     ]
 
 
 def _plain_values(
     file: GGUFFile, source: _Source, weights: Weights, executor: Executor
 ) -> mx.array:
-    """Values as float32; under "native" in the file's own float type, or float16 if quantised."""
+    """Values as float32 if all are to be, else in the file's float type, float16 if quantised."""
     shape = (sum(part.shape[0] for part in source), *source[0].shape[1:])
     array = mx.zeros(shape, mx.float32)
     mx.eval(array)
@@ -404,7 +421,7 @@ def _plain_values(
         rows = part.shape[0]
         fill_float32(part.raw(file), part.tensor.type, view[row : row + rows], executor)
         row += rows
-    if weights == "native":
+    if weights != "float32":
         kinds = {part.tensor.type for part in source}
         name = kinds.pop().name if len(kinds) == 1 else "f16"
         return array.astype({"f32": mx.float32, "bf16": mx.bfloat16}.get(name, mx.float16))

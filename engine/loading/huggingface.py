@@ -2,12 +2,10 @@
 
 import json
 import math
-import resource
 import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import mlx.core as mx
@@ -15,7 +13,7 @@ from mlx.nn.layers.base import Module
 from mlx.utils import tree_flatten
 
 from engine.errors import ModelError
-from engine.light_mlx_lm import import_models_only
+from engine.light_mlx_lm import import_utils
 from engine.loading.types import LoadedModel, Progress, Weights
 
 _MOST_HEADER_BYTES = 100_000_000
@@ -45,6 +43,7 @@ def load_directory(path: Path, *, weights: Weights, progress: Progress) -> Loade
     config = _config(path)
     stored = list(_stored(path, config))
     model = _load(path)
+    # Such models come in the precision they are to be computed with, so native is half.
     if weights == "float32":
         _to_float32(model)
     _evaluate(path, model, progress)
@@ -155,24 +154,13 @@ def _header(file: Path) -> dict[str, tuple[str, list[int], int]]:
 
 def _load(path: Path) -> Module:
     try:
-        utils = _mlx_lm_utils()
+        utils = import_utils()
         model, _ = utils.load_model(path, lazy=True)
     # What a config can do to the models' code is beyond listing; none of it may reach a user raw.
     except Exception as error:
         raise _unusable(path, error) from None
     loaded: Module = model
     return loaded
-
-
-def _mlx_lm_utils() -> ModuleType:
-    """mlx-lm's loader, imported without the lower limit of open files it sets."""
-    import_models_only()
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    import mlx_lm.utils
-
-    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-    utils: ModuleType = mlx_lm.utils
-    return utils
 
 
 def _unusable(path: Path, error: Exception) -> ModelError:
@@ -184,7 +172,7 @@ def _unusable(path: Path, error: Exception) -> ModelError:
 def _to_float32(model: Module) -> None:
     # Scales first, so that nothing is rounded between them and the values.
     model.set_dtype(mx.float32)
-    _mlx_lm_utils().dequantize_model(model)
+    import_utils().dequantize_model(model)
     model.set_dtype(mx.float32)
 
 

@@ -28,8 +28,8 @@ def load_model(
 
     `progress` is called with the part that is loaded, from 0.0 to 1.0. `n_ctx` is the context in
     tokens that one sequence will have, the model's own if None; a few models compute differently
-    in a long one. `weights` is "float32" or "native"; by default float32 on a CPU, where MLX
-    computes with nothing else fast, as far as memory allows, and native elsewhere. `rope`
+    in a long one. `weights` is by default "float32" on a CPU, where MLX computes with nothing else
+    fast, or "native" if memory is short for that; on a GPU it is "half". `rope`
     overrides how positions are encoded (GGUF only). Nothing is ever downloaded. Evaluates on the
     calling thread; the model may be used on any one thread afterwards.
 
@@ -71,7 +71,9 @@ def _ignore(_: float) -> None:
 def _suited(on_cpu: bool, n_values: int) -> Weights:
     free = _free_memory()
     fits = free is None or 4 * n_values < _MEMORY_SHARE * free
-    return "float32" if on_cpu and fits else "native"
+    if not on_cpu:
+        return "half"
+    return "float32" if fits else "native"
 
 
 def _free_memory() -> int | None:

@@ -7,8 +7,10 @@ from typing import Any, Literal
 
 from mlx.nn.layers.base import Module
 
-# "float32" makes every weight float32; "native" keeps the file's own precision where MLX can.
-Weights = Literal["float32", "native"]
+# "float32" makes every weight float32. "native" keeps quantised and half-float weights as the file
+# has them, wherever MLX can hold them exactly, and computes in float32. "half" is native with
+# scales, norms and so all computing in 16 bits: less exact, and what MLX is fast with on a GPU.
+Weights = Literal["float32", "native", "half"]
 # Called with the part of the weights that is loaded, rising from 0 to 1.
 Progress = Callable[[float], None]
 
