@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, ValidationError
 
 from codegen.problems import Problems
 
@@ -34,6 +34,18 @@ def validate(data: Any, schema: dict[str, Any], problems: Problems) -> bool:
     """Check data against a meta-schema; every mismatch becomes a problem with its path."""
     before = len(problems.found)
     for error in sorted(Draft202012Validator(schema).iter_errors(data), key=lambda e: e.json_path):
-        place = error.json_path.removeprefix("$").removeprefix(".")
-        problems.add(f"{place}: {error.message}" if place else error.message)
+        problems.add(f"{_place(error)}{error.message}")
     return len(problems.found) == before
+
+
+def is_schema(data: Any, problems: Problems) -> bool:
+    """Check that data is itself a JSON Schema."""
+    return validate(data, Draft202012Validator.META_SCHEMA, problems)
+
+
+def _place(error: ValidationError) -> str:
+    """Where in the file, in the words that the other problems use: `n_predict: `."""
+    keys = [str(key) for key in error.absolute_path]
+    if keys[:1] == ["properties"]:
+        keys = keys[1:]
+    return f"{'.'.join(keys)}: " if keys else ""

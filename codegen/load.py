@@ -1,10 +1,11 @@
 """Loads `spec/` into the frozen model, or says everything that is wrong with it."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from codegen.files import read_json, validate
+from codegen.files import is_schema, read_json, validate
 from codegen.model import (
     Body,
     Decision,
@@ -13,6 +14,7 @@ from codegen.model import (
     ErrorText,
     Field,
     Guard,
+    KnownProblem,
     Pin,
     Reply,
     ReplyKey,
@@ -32,6 +34,9 @@ _BOUNDS = {
 }
 
 
+_JSON_SCHEMAS = ("fields", "replies")
+_NEEDED_BODIES = ("completion",)
+_NEEDED_FACTS = ("errors", "fields", "metrics", "options", "routes")
 _DECISION = ("status", "reason", "instead", "divergences", "evidence")
 
 
@@ -44,10 +49,11 @@ def load(root: Path) -> Spec:
     errors = files.read("errors.json", "errors")
     metrics = files.read("metrics.json", "metrics")
     divergences = files.read("divergences.json", "divergences")
+    exceptions = files.read("exceptions.json", "exceptions")
     options = files.read("options.json", "options")
-    bodies = files.read_folder("fields", "fields")
+    bodies = files.read_folder("fields", "fields", _NEEDED_BODIES)
     replies = files.read_folder("replies", "replies")
-    upstream = {p.stem: files.read(f"upstream/{p.name}", None) for p in files.folder("upstream")}
+    upstream = files.read_folder("upstream", None, _NEEDED_FACTS)
     problems.raise_if_any()
     spec = Spec(
         pin=Pin(
@@ -65,6 +71,7 @@ def load(root: Path) -> Spec:
         metrics=tuple(_series(s) for s in metrics["series"]),
         options=load_options(options, problems),
         divergences=tuple(_divergence(d) for d in divergences["divergences"]),
+        exceptions=tuple(KnownProblem(**e) for e in exceptions["exceptions"]),
         upstream=upstream,
         captures=_captures(root),
     )
@@ -81,19 +88,25 @@ class _Files:
         self.root = root
         self.problems = problems
 
-    def folder(self, name: str) -> list[Path]:
-        return sorted((self.root / name).glob("*.json"))
-
     def read(self, name: str, schema: str | None) -> Any:
         with self.problems.at(f"spec/{name}"):
             data = read_json(self.root / name, self.problems)
             if schema is None or data is None:
                 return data
             meta = read_json(self.root / "schema" / f"{schema}.schema.json", self.problems)
-            return data if meta is not None and validate(data, meta, self.problems) else None
+            if meta is None or not validate(data, meta, self.problems):
+                return None
+            if schema in _JSON_SCHEMAS and not is_schema(data, self.problems):
+                return None
+            return data
 
-    def read_folder(self, name: str, schema: str) -> dict[str, Any]:
-        return {p.stem: self.read(f"{name}/{p.name}", schema) for p in self.folder(name)}
+    def read_folder(
+        self, name: str, schema: str | None, needed: Iterable[str] = ()
+    ) -> dict[str, Any]:
+        """Every file of a folder, by its name, and those that are needed and maybe not there."""
+        present = {path.stem for path in (self.root / name).glob("*.json")}
+        names = sorted(present | set(needed))
+        return {stem: self.read(f"{name}/{stem}.json", schema) for stem in names}
 
 
 def _decision(data: dict[str, Any]) -> Decision:
@@ -120,9 +133,9 @@ def _route(data: dict[str, Any]) -> Route:
 def _bound(value: Any, wire: str) -> str:
     if isinstance(value, str):
         return _BOUNDS.get(value, f"settings.{value}")
-    return f"wire.f32({float(value)!r})" if wire == "float32" and value % 1 else (
-        repr(float(value)) if wire == "float32" else repr(value)
-    )
+    if wire != "float32":
+        return repr(value)
+    return f"wire.f32({float(value)!r})" if value % 1 else repr(float(value))
 
 
 def _field(name: str, data: dict[str, Any], parent: str | None = None) -> Field:

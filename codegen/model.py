@@ -8,7 +8,8 @@ from typing import Any
 
 from codegen.layout import literal, string
 
-_literal = literal
+_literal = literal  # the name that codegen/options.py imports
+
 _GETTERS = {
     "int32": "get_int32",
     "uint32": "get_uint32",
@@ -19,6 +20,24 @@ _GETTERS = {
 }
 
 _READERS = {"bool": "boolean"}
+_PYTHON_TYPES = {
+    "uint16": "int",
+    "int32": "int",
+    "uint32": "int",
+    "int64": "int",
+    "float32": "float",
+    "bool": "bool",
+    "string": "str",
+}
+_JSON_TYPES = {
+    "integer": "int",
+    "number": "float",
+    "string": "str",
+    "boolean": "bool",
+    "array": "list[Any]",
+    "object": "dict[str, Any]",
+    "null": "None",
+}
 
 STATUSES = ("supported", "inert", "deferred", "not_applicable")
 
@@ -108,11 +127,7 @@ class Field:
     @property
     def python_type(self) -> str:
         """The type of the read value."""
-        plain = {
-            "int32": "int", "uint32": "int", "int64": "int", "float32": "float",
-            "bool": "bool", "string": "str", "json": "Json",
-        }
-        return self.result or plain.get(self.wire, "Json")
+        return self.result or _PYTHON_TYPES.get(self.wire, "Json")
 
     @property
     def default_expression(self) -> str:
@@ -259,16 +274,12 @@ class ReplyKey:
 
     @property
     def python_type(self) -> str:
-        kinds = {
-            "integer": "int", "number": "float", "string": "str", "boolean": "bool",
-            "array": "list[Any]", "object": "dict[str, Any]", "null": "None",
-        }
         kind = self.schema.get("type")
         if isinstance(kind, list):
-            return " | ".join(dict.fromkeys(kinds.get(k, "Any") for k in kind))
+            return " | ".join(dict.fromkeys(_JSON_TYPES.get(k, "Any") for k in kind))
         if "$ref" in self.schema:
             return "dict[str, Any]"
-        return kinds.get(str(kind), "Any")
+        return _JSON_TYPES.get(str(kind), "Any")
 
 
 @dataclass(frozen=True)
@@ -367,6 +378,14 @@ class Divergence:
 
 
 @dataclass(frozen=True)
+class KnownProblem:
+    """A disagreement with the extracted facts that is meant."""
+
+    problem: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Pin:
     build: int
     commit: str
@@ -388,5 +407,6 @@ class Spec:
     metrics: tuple[Series, ...]
     options: tuple[Any, ...]
     divergences: tuple[Divergence, ...]
+    exceptions: tuple[KnownProblem, ...] = ()
     upstream: dict[str, Any] = field(default_factory=dict)
     captures: frozenset[str] = frozenset()

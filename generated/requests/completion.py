@@ -295,7 +295,7 @@ def read_completion(
             body, "reasoning_format", read=customs.reasoning_format, default="deepseek"
         ),
         generation_prompt=wire.string(body, "generation_prompt", default=""),
-        parse_tool_calls=wire.boolean(body, "parse_tool_calls", default=False),
+        parse_tool_calls=wire.boolean(body, "parse_tool_calls", default=True),
         chat_parser=wire.custom(body, "chat_parser", read=customs.chat_parser, default=""),
         continue_final_message=wire.custom(
             body, "continue_final_message", read=customs.continue_final_message, default=False
@@ -309,7 +309,10 @@ def read_completion(
         ),
         reasoning_control=wire.boolean(body, "reasoning_control", default=False),
         reasoning_budget_tokens=wire.int32(
-            body, "reasoning_budget_tokens", default=-1, reject=(-1, wire.INT32_MAX)
+            body,
+            "reasoning_budget_tokens",
+            default=settings.reasoning_budget_tokens,
+            reject=(-1, wire.INT32_MAX),
         ),
         reasoning_budget_start_tag=wire.custom(
             body, "reasoning_budget_start_tag", read=customs.reasoning_budget_start_tag, default=()
