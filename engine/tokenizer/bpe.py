@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tokenizers.models import BPE
@@ -88,21 +88,26 @@ class BpeEncoder:
         if len(set(merges)) != len(merges):
             merges = list(dict.fromkeys(merges))
         pairs = [(m[:cut], m[cut + 1 :]) for m in merges if (cut := m.find(" ", 1)) >= 0]
-        wanted = {text for pair in pairs for text in pair}
-        wanted.update([left + right for left, right in pairs])
-        wanted.update(
-            BYTE_TO_CHAR.values()
-            if self._pre.byte_encode
-            else [f"<0x{byte:02X}>" for byte in range(256)]
-        )
-        wanted.difference_update(known)
         ids = dict(known)
         if not is_valid("".join(self._vocab.texts)):
             ids = {text: id for text, id in known.items() if is_valid(text)}
-        for text in wanted:
-            ids[text] = len(self._vocab) + len(self._extra)
-            self._extra.append(self._spell(text))
-        return BPE(ids, pairs, byte_fallback=not self._pre.byte_encode)
+        if self._pre.byte_encode:
+            self._add_missing(ids, BYTE_TO_CHAR.values())
+        else:
+            self._add_missing(ids, [f"<0x{byte:02X}>" for byte in range(256)])
+        fallback = not self._pre.byte_encode
+        try:
+            return BPE(ids, pairs, byte_fallback=fallback)
+        except Exception:
+            # The library's only error here is a merge of or to what is no token: rare, and legal.
+            self._add_missing(ids, [text for a, b in pairs for text in (a, b, a + b)])
+            return BPE(ids, pairs, byte_fallback=fallback)
+
+    def _add_missing(self, ids: dict[str, int], texts: Iterable[str]) -> None:
+        for text in texts:
+            if text not in ids:
+                ids[text] = len(self._vocab) + len(self._extra)
+                self._extra.append(self._spell(text))
 
     def _spell(self, text: str) -> list[int]:
         """The ids of a symbol that is no token: its bytes, those that are tokens."""
