@@ -22,6 +22,7 @@ from codegen.model import (
     Series,
     Spec,
 )
+from codegen.names import check_names
 from codegen.options import load_options
 from codegen.problems import Problems
 
@@ -73,10 +74,10 @@ def load(root: Path) -> Spec:
         divergences=tuple(_divergence(d) for d in divergences["divergences"]),
         exceptions=tuple(KnownProblem(**e) for e in exceptions["exceptions"]),
         upstream=upstream,
-        captures=_captures(root),
+        captures=_captures(root, problems),
     )
     problems.raise_if_any()
-    _cross_check(spec, problems)
+    check_names(spec, problems)
     problems.raise_if_any()
     return spec
 
@@ -209,67 +210,11 @@ def _divergence(data: dict[str, Any]) -> Divergence:
     return Divergence(**{**data, "covers": tuple(data.get("covers", ()))})
 
 
-def _captures(root: Path) -> frozenset[str]:
+def _captures(root: Path, problems: Problems) -> frozenset[str]:
     """The names of all captures, as group/name."""
     names: set[str] = set()
     for path in sorted((root / "captures").glob("*.json")):
-        data = read_json(path, Problems())
+        with problems.at(f"spec/captures/{path.name}"):
+            data = read_json(path, problems)
         names |= {f"{path.stem}/{c['name']}" for c in (data or {}).get("captures", ())}
     return frozenset(names)
-
-
-def _cross_check(spec: Spec, problems: Problems) -> None:
-    """Every name that one file uses must stand in the file that owns it."""
-    settings = {o.setting for o in spec.options if o.setting}
-    texts = {t.name for t in spec.error_texts}
-    with problems.at("spec/routes.json"):
-        for route in spec.routes:
-            with problems.at(f"{route.method} {route.path}"):
-                if route.body and route.body not in spec.bodies:
-                    problems.add(f"no body spec/fields/{route.body}.json")
-                for reply in route.replies:
-                    if reply not in spec.replies:
-                        problems.add(f"no reply spec/replies/{reply}.json")
-                if route.guard and route.guard.error not in texts:
-                    problems.add(f"no error text {route.guard.error!r} in spec/errors.json")
-                guarded = route.guard and route.answered_by == "handler"
-                if route.guard and guarded and route.guard.setting not in settings:
-                    problems.add(f"no setting {route.guard.setting!r} in spec/options.json")
-    for body in spec.bodies.values():
-        with problems.at(f"spec/fields/{body.name}.json"):
-            if body.extends and body.extends not in spec.bodies:
-                problems.add(f"no body spec/fields/{body.extends}.json")
-            for f in body.live:
-                for name in re.findall(
-                    r"settings\.(\w+)", f.default_expression + str(f.limits or "")
-                ):
-                    if name not in settings:
-                        problems.add(f"{f.name}: no setting {name!r} in spec/options.json")
-    with problems.at("spec/errors.json"):
-        for text in spec.error_texts:
-            if text.kind not in spec.error_kinds:
-                problems.add(f"{text.name}: no kind {text.kind!r}")
-    known = {d.id for d in spec.divergences}
-    for place, decision in _decisions(spec):
-        with problems.at(place):
-            for name in decision.divergences:
-                if name not in known:
-                    problems.add(f"no divergence {name!r} in spec/divergences.json")
-            for capture in decision.evidence:
-                if capture not in spec.captures:
-                    problems.add(f"no capture {capture!r} under spec/captures")
-
-
-def _decisions(spec: Spec) -> list[tuple[str, Decision]]:
-    """Every decision in the spec with its place."""
-    return [
-        *((f"spec/routes.json: {r.method} {r.path}", r.decision) for r in spec.routes),
-        *(
-            (f"spec/fields/{b.name}.json: {f.name}", f.decision)
-            for b in spec.bodies.values()
-            for parent in b.fields
-            for f in (parent, *parent.subfields)
-        ),
-        *((f"spec/replies/{r.name}.json", r.decision) for r in spec.replies.values()),
-        *((f"spec/metrics.json: {s.name}", s.decision) for s in spec.metrics),
-    ]
