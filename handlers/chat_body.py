@@ -1,20 +1,45 @@
-"""Turns a chat body into a completion body: checks the messages, renders the template."""
+"""Turns a chat body into a completion body: checks the messages, renders the template.
+
+The checks, their order and their errors are those of `oaicompat_chat_params_parse`.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from generated import errors, wire
 from generated.api_error import ApiError
-from generated.jsontext import Json
-from handlers.chat_messages import check_messages, parse_messages
+from generated.jsontext import Json, JsonError
+from generated.requests.chat_completions import ChatCompletionsRequest, read_chat_completions
+from handlers.chat_formats import (
+    PEG_GEMMA4,
+    PEG_MINIMAX_M3,
+    PEG_NATIVE,
+    Chat,
+    ChatInputs,
+    apply_template,
+    special_format,
+    supports_thinking,
+)
+from handlers.chat_history import adjusted
+from handlers.chat_messages import (
+    Message,
+    check_messages,
+    check_tool_choice,
+    parse_messages,
+    parse_tools,
+)
 from handlers.chat_output import ChatOutput
-from handlers.chat_template import TemplateFailed
-from handlers.reading import checked_reasoning_format, continues
+from handlers.chat_template import ChatTemplate, TemplateFailed, now_variables
+from handlers.reading import checked_reasoning_format
 from handlers.server import Server
 
-_PEG_NATIVE = 2
-"""The chat format of rendered templates, by upstream's number."""
+_FORMAT_NAMES = {
+    PEG_NATIVE: "peg-native",
+    PEG_GEMMA4: "peg-gemma4",
+    PEG_MINIMAX_M3: "peg-minimax-m3",
+}
 
 
 @dataclass(frozen=True)
@@ -29,71 +54,220 @@ def completion_body(server: Server, body: Json) -> ChatRequest:
     """The completion body that a chat body asks for; ApiError as upstream has it."""
     try:
         return _read(server, body)
-    except TemplateFailed as error:
-        raise ApiError(errors.INVALID_REQUEST, str(error)) from None
+    except JsonError as error:
+        raise ApiError(errors.SERVER, str(error)) from None
 
 
 def _read(server: Server, body: Json) -> ChatRequest:
-    if wire.value_or(body, "tools", [], _any_list):
-        raise errors.field_deferred("tools")
-    made: dict[str, Any] = {"stop": _stop(body)}
-    if _wants_structure(body):
-        raise errors.field_deferred("response_format")
-    messages = check_messages(body)
-    parsed = parse_messages(messages)
-    add_generation_prompt = wire.value_or(body, "add_generation_prompt", True)
-    continuing = continues(body["continue_final_message"]) if (
-        wire.contains(body, "continue_final_message") and isinstance(body, dict)
-    ) else False
-    if not continuing and server.settings.prefill_assistant and _ends_with_assistant(parsed):
-        if len(parsed) >= 2 and parsed[-2]["role"] == "assistant":
-            raise errors.assistant_messages_at_end()
-        continuing, add_generation_prompt = True, False
-    if continuing and add_generation_prompt:
-        raise errors.generation_prompt_and_continue()
+    request = read_chat_completions(body)
+    has_tools = isinstance(request.tools, list) and bool(request.tools)
+    if not server.settings.use_jinja:
+        if has_tools:
+            raise errors.tools_without_jinja()
+        if request.tool_choice != "auto":
+            raise errors.tool_choice_without_jinja()
+    wants_structure = _wants_structure(body, request)
+    messages = parse_messages(check_messages(body))
+    tools = parse_tools(request.tools)
+    check_tool_choice(request)
+    continuation, add_generation_prompt = _continuation(server, body, request, messages)
+    reasoning_format = server.settings.reasoning_format
     if wire.contains(body, "reasoning_format"):
-        try:
-            checked_reasoning_format(wire.get_string(wire.at(body, "reasoning_format")))
-        except ValueError as error:
+        reasoning_format = _reasoning_format(body)
+    if tools and request.tool_choice != "none":
+        if wire.contains(body, "grammar"):
+            raise errors.grammar_with_tools()
+        raise errors.field_deferred("tools")
+    template = server.chat_template.for_tools if tools else server.chat_template
+    extra, enable_thinking = _variables(server, body, request)
+    if wants_structure:
+        raise errors.field_deferred(wants_structure)
+    inputs = _inputs(template, messages, continuation)
+    chat = _applied(
+        ChatInputs(
+            template,
+            tools=tools,
+            extra=now_variables() | extra,
+            add_generation_prompt=add_generation_prompt and not continuation,
+            enable_thinking=enable_thinking,
+            extracts_reasoning=reasoning_format != "none",
+            **inputs,
+        )
+    )
+    made = _completion(server, body, request, chat)
+    output = partial(
+        ChatOutput,
+        chat.parser,
+        format_name=_FORMAT_NAMES[chat.format],
+        generation_prompt=chat.generation_prompt,
+        keeps_blank_reasoning=chat.format != PEG_NATIVE,
+        skips_prefill=_asked_continuation(body) != "" and not wire.value_or(body, "echo", False),
+    )
+    return ChatRequest(made, output)
+
+
+# --- what the body asks for ---
+
+
+def _wants_structure(body: Json, request: ChatCompletionsRequest) -> str:
+    """The field by which the answer must follow a schema or a grammar, or an empty text."""
+    if request.json_schema is not None and request.grammar:
+        raise errors.json_schema_and_grammar()
+    if wire.contains(body, "response_format"):
+        response_format: Json = wire.value_or(body, "response_format", {}, _as_is)
+        kind = wire.value_or(response_format, "type", "")
+        if kind in ("json_object", "json_schema"):
+            return "response_format"
+        if kind not in ("", "text"):
+            raise errors.response_format_type(kind)
+    if request.json_schema is not None:
+        return "json_schema"
+    return "grammar" if request.grammar else ""
+
+
+def _asked_continuation(body: Json) -> str:
+    """What `continue_final_message` says: `auto`, `content`, `reasoning_content` or nothing."""
+    value = body.get("continue_final_message") if isinstance(body, dict) else None
+    if value is True:
+        return "auto"
+    return value if isinstance(value, str) and value in ("content", "reasoning_content") else ""
+
+
+def _continuation(
+    server: Server, body: Json, request: ChatCompletionsRequest, messages: list[Message]
+) -> tuple[str, bool]:
+    """What of the last message to continue, and whether to add the generation prompt."""
+    asked, adds = _asked_continuation(body), request.add_generation_prompt
+    roles = [message.role for message in messages]
+    if not asked and server.settings.prefill_assistant and roles[-1:] == ["assistant"]:
+        if roles[-2:-1] == ["assistant"]:
+            raise errors.assistant_messages_at_end()
+        asked, adds = "auto", False
+    if asked and adds:
+        raise errors.generation_prompt_and_continue()
+    return asked, adds
+
+
+def _reasoning_format(body: Json) -> str:
+    name = wire.get_string(wire.at(body, "reasoning_format"))
+    try:
+        return checked_reasoning_format(name)
+    except ValueError:
+        raise errors.reasoning_format_unknown(name) from None
+
+
+def _variables(
+    server: Server, body: Json, request: ChatCompletionsRequest
+) -> tuple[dict[str, Any], bool]:
+    """The template's further variables, and whether the model is to think."""
+    extra: dict[str, Any] = {**server.settings.default_template_kwargs}
+    extra |= _members(request.chat_template_kwargs)
+    enabled = server.settings.enable_reasoning is not False and _thinks(server)
+    asked = extra.get("enable_thinking")
+    if isinstance(asked, str):
+        raise errors.enable_thinking_type()
+    if isinstance(asked, bool):
+        enabled = asked
+    effort = request.reasoning_effort
+    if wire.contains(body, "reasoning_effort") and effort == "none":
+        enabled = False
+        extra.pop("reasoning_effort", None)
+    elif effort:
+        extra["reasoning_effort"] = effort
+    return extra, enabled
+
+
+def _members(kwargs: object) -> dict[str, Any]:
+    """What upstream's loop over the members makes of any value."""
+    if isinstance(kwargs, dict):
+        return kwargs
+    if isinstance(kwargs, list):
+        return {str(index): item for index, item in enumerate(kwargs)}
+    return {} if kwargs is None else {"": kwargs}
+
+
+def _thinks(server: Server) -> bool:
+    try:
+        return server.settings.use_jinja and supports_thinking(server.chat_template)
+    except TemplateFailed:
+        return False
+
+
+# --- rendering ---
+
+
+def _inputs(
+    template: ChatTemplate, messages: list[Message], continuation: str
+) -> dict[str, Any]:
+    """The messages as the template gets them, and the one that is continued."""
+    continued = Message()
+    shown = messages
+    if continuation and messages:
+        continued, shown = messages[-1], messages[:-1]
+        if continuation == "auto":
+            only_reasoning = continued.reasoning_content and not (
+                continued.content or continued.parts
+            )
+            continuation = "reasoning_content" if only_reasoning else "content"
+    return {
+        "messages": adjusted(template, [message.as_json() for message in shown]),
+        "continuation": continuation,
+        "continued": continued,
+    }
+
+
+def _applied(inputs: ChatInputs) -> Chat:
+    try:
+        return apply_template(inputs)
+    except TemplateFailed as error:
+        if special_format(inputs.template.source):
             raise ApiError(errors.SERVER, str(error)) from None
-    made |= _rendered(server, body, parsed, add_generation_prompt, continuing)
-    if wire.value_or(body, "logprobs", False):
+        raise errors.template_parser_failed(str(error)) from None
+
+
+def _completion(
+    server: Server, body: Json, request: ChatCompletionsRequest, chat: Chat
+) -> dict[str, Any]:
+    """The completion body: what the template decides, then the body's own fields."""
+    stop = _stop(body)
+    if chat.additional_stops:
+        stop = [*(stop if isinstance(stop, list) else []), *chat.additional_stops]
+    made: dict[str, Any] = {
+        "stop": stop,
+        "chat_format": chat.format,
+        "prompt": chat.prompt,
+        "grammar_lazy": False,
+        "grammar_triggers": [],
+        "preserved_tokens": list(chat.preserved_tokens),
+        "generation_prompt": chat.generation_prompt,
+        "message_delimiters": [],
+    }
+    if chat.thinking_ends:
+        made |= _budget(server, body, request, chat)
+    if request.logprobs:
+        if isinstance(request.tools, list) and request.tools and request.stream:
+            raise errors.logprobs_with_tools()
         made["n_probs"] = wire.value_or(body, "top_logprobs", 20)
     elif wire.has(body, "top_logprobs"):
         raise errors.top_logprobs_without_logprobs()
     if isinstance(body, dict):
         made |= {k: v for k, v in body.items() if k not in made or k == "n_predict"}
-    return ChatRequest(made, ChatOutput)
+    return made
 
 
-def _rendered(
-    server: Server,
-    body: Json,
-    messages: list[dict[str, Any]],
-    add_generation_prompt: bool,
-    continuing: bool,
+def _budget(
+    server: Server, body: Json, request: ChatCompletionsRequest, chat: Chat
 ) -> dict[str, Any]:
-    """The prompt, and what else the template decides."""
-    template = server.chat_template
-    extra = {**server.settings.default_template_kwargs}
-    extra |= wire.value_or(body, "chat_template_kwargs", {}, _any_dict)
-    options: dict[str, Any] = {"extra": extra, "enable_thinking": _thinking(extra)}
-    shown = messages[:-1] if continuing else messages
-    prompt = template.render(
-        shown, add_generation_prompt=add_generation_prompt and not continuing, **options
-    )
-    generation_prompt = template.generation_prompt(shown, **options)
-    if continuing:
-        generation_prompt += str(messages[-1]["content"])
-        prompt += generation_prompt
+    """How long the model may think, for a template that shows where it does."""
+    budget = wire.value_or(body, "reasoning_budget_tokens", request.thinking_budget_tokens)
     return {
-        "chat_format": _PEG_NATIVE,
-        "prompt": prompt,
-        "grammar_lazy": False,
-        "grammar_triggers": [],
-        "preserved_tokens": [],
-        "generation_prompt": generation_prompt,
-        "message_delimiters": [],
+        "reasoning_budget_tokens": (
+            server.settings.reasoning_budget_tokens if budget == -1 else budget
+        ),
+        "reasoning_budget_start_tag": chat.thinking_start,
+        "reasoning_budget_end_tags": list(chat.thinking_ends),
+        "reasoning_budget_message": request.reasoning_budget_message,
+        "reasoning_control": request.reasoning_control,
     }
 
 
@@ -103,40 +277,5 @@ def _stop(body: Json) -> Json:
     return wire.value_or(body, "stop", [], _as_is)
 
 
-def _wants_structure(body: Json) -> bool:
-    """Whether the answer must follow a schema or a grammar; errors as upstream has them."""
-    schema = wire.value_or(body, "json_schema", None, _as_is)
-    grammar = wire.value_or(body, "grammar", "")
-    if schema is not None and grammar:
-        raise errors.json_schema_and_grammar()
-    if wire.contains(body, "response_format"):
-        response_format = wire.value_or(body, "response_format", {}, _any_dict)
-        kind = wire.value_or(response_format, "type", "")
-        if kind in ("json_object", "json_schema"):
-            return True
-        if kind not in ("", "text"):
-            raise errors.response_format_type(kind)
-    return schema is not None or bool(grammar)
-
-
-def _thinking(extra: dict[str, Any]) -> bool:
-    value = extra.get("enable_thinking", True)
-    if isinstance(value, str):
-        raise errors.enable_thinking_type()
-    return value is not False
-
-
-def _ends_with_assistant(messages: list[dict[str, Any]]) -> bool:
-    return bool(messages) and messages[-1]["role"] == "assistant"
-
-
 def _as_is(value: object) -> Any:
     return value
-
-
-def _any_list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _any_dict(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
