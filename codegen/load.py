@@ -21,6 +21,7 @@ from codegen.model import (
     Route,
     Series,
     Spec,
+    number,
 )
 from codegen.names import check_names
 from codegen.options import load_options
@@ -134,9 +135,7 @@ def _route(data: dict[str, Any]) -> Route:
 def _bound(value: Any, wire: str) -> str:
     if isinstance(value, str):
         return _BOUNDS.get(value, f"settings.{value}")
-    if wire != "float32":
-        return repr(value)
-    return f"wire.f32({float(value)!r})" if value % 1 else repr(float(value))
+    return number(value, wire)
 
 
 def _field(name: str, data: dict[str, Any], parent: str | None = None) -> Field:

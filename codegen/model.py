@@ -137,7 +137,7 @@ class Field:
             return f"wire.f32({value})" if self.wire == "float32" else value
         if isinstance(self.default, list) and self.python_type.startswith("tuple"):
             return "()" if not self.default else repr(tuple(self.default))
-        return literal(self.default)
+        return number(self.default, self.wire)
 
     @property
     def uses_settings(self) -> bool:
@@ -169,6 +169,13 @@ class Field:
         if self.limits:
             kind, low, high = self.limits
             yield f"{kind}=({low}, {high})"
+
+
+def number(value: Any, wire: str) -> str:
+    """A literal as the reader compares it: as a float32 where the wire is one."""
+    if wire != "float32" or isinstance(value, bool) or not isinstance(value, int | float):
+        return literal(value)
+    return f"wire.f32({float(value)!r})" if value % 1 else repr(float(value))
 
 
 @dataclass(frozen=True)
