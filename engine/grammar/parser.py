@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from engine.grammar.left_recursion import left_recursive
 from engine.grammar.rules import ALT, END, Element, Grammar, GrammarError, Kind, Rule
 from engine.grammar.source import Source
-from engine.sampling.vocab import Vocab
+
+if TYPE_CHECKING:
+    from engine.sampling.vocab import Vocab
 
 _MOST_REPETITIONS = 2000
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from engine.grammar.rules import GrammarError
-from engine.sampling.vocab import Vocab
+
+if TYPE_CHECKING:
+    from engine.sampling.vocab import Vocab
 
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-0123456789")
 _HEX = b"0123456789abcdefABCDEF"

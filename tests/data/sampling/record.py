@@ -193,9 +193,43 @@ def probabilities() -> list[Body]:
     ] + [{"n_probs": 300, "n_predict": 1}, {"n_probs": -1, "n_predict": 3}]
 
 
+GRAMMARS = [
+    'root ::= "yes" | "no"',
+    "root ::= [a-z]+",
+    'root ::= item (", " item)* "."\nitem ::= [a-f]{2,5} | [0-9] item?',
+    """root ::= object
+value ::= object | array | string | number | "true" | "false" | "null"
+object ::= "{" (string ":" value ("," string ":" value)*)? "}"
+array ::= "[" (value ("," value)*)? "]"
+string ::= "\\"" [^"\\\\\\x7F\\x00-\\x1F]* "\\""
+number ::= "-"? [0-9]+""",
+    'root ::= "the" | " the" root | [^t] root',
+    "root ::= <[259]> root | !<[260]>{1,9}",
+    'root ::= "a" | <[262]> "z" | "é" .*',
+    'root ::= (.{3} "\\n")*',
+    'root ::= ""',
+    'root ::= "x',
+    "root ::= root",
+    "other ::= [a-z]",
+]
+
+
+def grammars() -> list[Body]:
+    """Grammars that are followed and grammars that are refused, with several chains."""
+    chains: list[Body] = [
+        {},
+        {"temperature": 0},
+        {"samplers": [], "n_probs": 3, "post_sampling_probs": True},
+        {"mirostat": 2},
+        {"samplers": ["penalties", "adaptive_p"], **ACTIVE["penalties"], **ACTIVE["adaptive_p"]},
+        {"samplers": ["xtc"], **ACTIVE["xtc"], "ignore_eos": True},
+    ]
+    return [{**chain, "grammar": grammar} for grammar in GRAMMARS for chain in chains]
+
+
 def bodies() -> list[Body]:
     """All requests; those that don't name a prompt, seed or length take them in turn."""
-    listed = [*alone(), *together(), *others(), *probabilities()]
+    listed = [*alone(), *together(), *others(), *probabilities(), *grammars()]
     return [
         {
             "prompt": number % len(TEXTS),
