@@ -1,12 +1,25 @@
 """Reads the spec's JSON files: duplicate keys refused, each checked against its meta-schema."""
 
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from jsonschema import Draft202012Validator, ValidationError
 
 from codegen.problems import Problems
+
+_ENTRIES = (
+    "divergences",
+    "exceptions",
+    "kinds",
+    "options",
+    "own",
+    "routes",
+    "series",
+    "texts",
+)
+"""Top keys that only hold entries, which are known by their own names."""
 
 
 def read_json(path: Path, problems: Problems) -> Any:
@@ -20,9 +33,12 @@ def read_json(path: Path, problems: Problems) -> Any:
             value[key] = item
         return value
 
+    def constant(name: str) -> None:
+        raise ValueError(f"there is no {name}")
+
     try:
         text = path.read_text(encoding="utf-8")
-        return json.loads(text, object_pairs_hook=pairs)
+        return json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
     except OSError as error:
         problems.add(f"can't be read: {error.strerror}")
     except ValueError as error:
@@ -34,7 +50,7 @@ def validate(data: Any, schema: dict[str, Any], problems: Problems) -> bool:
     """Check data against a meta-schema; every mismatch becomes a problem with its path."""
     before = len(problems.found)
     for error in sorted(Draft202012Validator(schema).iter_errors(data), key=lambda e: e.json_path):
-        problems.add(f"{_place(error)}{error.message}")
+        problems.add(": ".join([*_place(data, error.absolute_path), _message(error)]))
     return len(problems.found) == before
 
 
@@ -43,9 +59,41 @@ def is_schema(data: Any, problems: Problems) -> bool:
     return validate(data, Draft202012Validator.META_SCHEMA, problems)
 
 
-def _place(error: ValidationError) -> str:
-    """Where in the file, in the words that the other problems use: `n_predict: `."""
-    keys = [str(key) for key in error.absolute_path]
-    if keys[:1] == ["properties"]:
-        keys = keys[1:]
-    return f"{'.'.join(keys)}: " if keys else ""
+def _message(error: ValidationError) -> str:
+    if error.validator == "additionalProperties" and isinstance(error.instance, dict):
+        known = error.schema.get("properties", {})
+        names = ", ".join(repr(key) for key in error.instance if key not in known)
+        return f"unknown key {names}"
+    return error.message
+
+
+def _place(data: Any, path: Iterable[str | int]) -> Iterator[str]:
+    """A path in words: each field or entry by its name, then the keys in it, dotted."""
+    keys: list[str] = []
+    names_follow = False
+    for depth, key in enumerate(path):
+        entry = data[key]
+        if names_follow or (isinstance(data, list) and isinstance(entry, dict)):
+            if keys:
+                yield ".".join(keys)
+            keys = []
+            yield _name(entry, key)
+            names_follow = False
+        elif key == "properties" or (depth == 0 and key in _ENTRIES):
+            names_follow = isinstance(entry, dict)
+        else:
+            keys.append(str(key))
+        data = entry
+    if keys:
+        yield ".".join(keys)
+
+
+def _name(entry: Any, key: str | int) -> str:
+    """What a field or an entry of a list is known by."""
+    if isinstance(key, str) or not isinstance(entry, dict):
+        return str(key)
+    if "method" in entry and "path" in entry:
+        return f"{entry['method']} {entry['path']}"
+    if entry.get("spellings"):
+        return str(entry["spellings"][-1])
+    return str(entry.get("name", entry.get("id", key)))
