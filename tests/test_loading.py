@@ -82,6 +82,18 @@ def test_quantised_weights(name: str, tmp_path: Path) -> None:
     assert np.isfinite(logits(half)).all()
 
 
+@pytest.mark.parametrize("weights", ["native", "half"])
+@pytest.mark.parametrize("tensor_type", ["f16", "q4_1", "q5_0"])
+def test_experts_in_few_bits(tensor_type: str, weights: Any, tmp_path: Path) -> None:
+    """MLX's plain expert layers compute in nothing but float32 on a CPU."""
+    write("mixtral", tmp_path / "experts.gguf", tensor_type)
+    exact = load_model(tmp_path / "experts.gguf", weights="float32")
+    other = load_model(tmp_path / "experts.gguf", weights=weights)
+    tolerance = 1e-4 if weights == "native" else 0.1
+    last = logits(exact)[0, -1]
+    np.testing.assert_allclose(logits(other)[0, -1][last > -50], last[last > -50], atol=tolerance)
+
+
 def test_what_a_made_model_is_called(made: Any) -> None:
     loaded = load_model(made("llama"))
     assert (loaded.name, loaded.architecture, loaded.description, loaded.ftype) == (
@@ -172,6 +184,14 @@ def test_tensors_that_do_not_fit(made: Any) -> None:
     ]
     with pytest.raises(ModelError, match=r"'blk.1.ffn_up.weight' is of shape \[256, 64\], not"):
         load_model(made("llama", tensors=other))
+
+
+@pytest.mark.parametrize("value", [0, -1, np.nan, np.inf])
+def test_frequency_factors_that_make_no_sense(value: float, made: Any) -> None:
+    tensors = dict(make_tensors(RECIPES["llama3"]))
+    tensors["rope_freqs.weight"][3] = value
+    with pytest.raises(ModelError, match=r"tensor 'rope_freqs\.weight' is damaged; convert the"):
+        load_model(made("llama3", tensors=list(tensors.items())))
 
 
 @pytest.mark.parametrize(

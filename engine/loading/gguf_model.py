@@ -21,6 +21,7 @@ from engine.gguf.values import fill_float32, has_values, mlx_form, pack
 from engine.light_mlx_lm import import_models_only
 from engine.loading.architectures import Architecture, architecture_of
 from engine.loading.describe import file_type, size_name, vocab_type
+from engine.loading.experts import widen_experts_on_cpu
 from engine.loading.hparams import Hparams
 from engine.loading.rope import Rope, RopeOptions, as_scaling, yarn_attn_factor
 from engine.loading.types import LoadedModel, Progress, Weights
@@ -73,7 +74,7 @@ def load_gguf(
             f"{file.path}: {h.architecture} models run with a context of at most "
             f"{architecture.most_context} tokens, not {context}: give a smaller --ctx-size"
         )
-    model = _build(h, architecture)
+    model: Any = _build(h, architecture)
     _set_ropes(model, h, architecture, _rope(file, h, architecture, context, rope))
     sources = _sources(file, model, architecture)
     if weights != "float32":
@@ -81,6 +82,8 @@ def load_gguf(
     _fill(model, file, architecture, sources, weights, progress)
     if weights == "half":
         _halve(model, file, architecture)
+    widen_experts_on_cpu(model)
+    mx.eval(model.parameters())
     template = file.metadata.get("tokenizer.chat_template")
     kind = file_type(file.metadata, (t.type.name for t in file.tensors.values()))
     name = file.metadata.get("general.name")
@@ -220,6 +223,8 @@ def _rope_factors(file: GGUFFile, h: Hparams, is_long: bool) -> npt.NDArray[np.f
         )
     factors = np.empty(tensor.shape, np.float32)
     fill_float32(file.raw(tensor.name), tensor.type, factors)
+    if not ((factors > 1e-6) & (factors < 1e6)).all():
+        raise ModelError(f"{file.path}: tensor '{tensor.name}' is damaged; convert the model again")
     return factors
 
 
@@ -344,7 +349,6 @@ def _halve(model: Any, file: GGUFFile, architecture: Architecture) -> None:
     is_wide = any(tensor.type.name == "bf16" for tensor in file.tensors.values())
     wide = is_wide or architecture.module.startswith("gemma")
     model.set_dtype(mx.bfloat16 if wide else mx.float16)
-    mx.eval(model.parameters())
 
 
 def _fill(

@@ -14,6 +14,7 @@ from mlx.utils import tree_flatten
 
 from engine.errors import ModelError
 from engine.light_mlx_lm import import_utils
+from engine.loading.experts import widen_experts_on_cpu
 from engine.loading.types import LoadedModel, Progress, Weights
 
 _MOST_HEADER_BYTES = 100_000_000
@@ -46,6 +47,7 @@ def load_directory(path: Path, *, weights: Weights, progress: Progress) -> Loade
     # Such models come in the precision they are to be computed with, so native is half.
     if weights == "float32":
         _to_float32(model)
+    widen_experts_on_cpu(model)
     _evaluate(path, model, progress)
     text = config.get("text_config")
     described = config | text if isinstance(text, dict) else config
