@@ -122,6 +122,12 @@ class Automaton:
         tops = map(self._top, self.awaiting_tokens(state))
         return any(terminal is not None and terminal.is_token(token) for terminal in tops)
 
+    def named_tokens(self, state: State) -> tuple[set[int], bool]:
+        """The tokens that waiting stacks name, as wanted or not; whether all others are taken."""
+        tops = [top for stack in self.awaiting_tokens(state) if (top := self._top(stack))]
+        named = {top.token for top in tops if top.token is not None}
+        return named, any(not top.wanted for top in tops)
+
     def may_continue(self, state: State, partial: Partial) -> bool:
         """Whether an incomplete character could go on in some stack."""
         tops = map(self._top, state.stacks)

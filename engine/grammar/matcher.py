@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -100,23 +101,30 @@ class Matcher:
             allowed[token] = self._takes(token, self._pieces.pieces[token])
 
     def _take_what_stays(self, allowed: NDArray[np.bool_]) -> bool:
-        """Set the mask where most characters lead nowhere else, as within a JSON string.
+        """Set the mask where most characters lead to one state and stay there, as in JSON strings.
 
         Tokens of such characters alone are allowed, the others are asked about; False if these
         are too many to be asked one by one.
         """
-        pieces, state = self._pieces, self._state
+        pieces, state, step = self._pieces, self._state, self._automaton.step
+        reached = {point: step(state, point) for point in pieces.having}
+        if not reached:
+            return False
+        usual = Counter(reached.values()).most_common(1)[0][0]
         leaving = [
             tokens
             for point, tokens in pieces.having.items()
-            if self._automaton.step(state, point) is not state
+            if reached[point] is not usual or step(usual, point) is not usual
         ]
-        if sum(map(len, leaving)) > self._n_vocab // 10:
+        if not usual or sum(map(len, leaving)) > self._n_vocab // 10:
             return False
         allowed[pieces.whole] = True
         for partial, tokens in pieces.cut_off.items():
-            allowed[tokens] = self._automaton.may_continue(state, partial)
-        self._ask({int(token) for tokens in leaving for token in tokens}, allowed)
+            if usual is state:
+                allowed[tokens] = self._automaton.may_continue(state, partial)
+            else:
+                self._ask(tokens, allowed)
+        self._ask({token for tokens in leaving for token in tokens}, allowed)
         return True
 
     def _reachable(self) -> list[int]:
@@ -130,7 +138,11 @@ class Matcher:
                 if automaton.may_continue(state, partial):
                     tokens += cut_off
             if state.awaits_token:
-                tokens += [t for t in node.below() if automaton.takes_token(state, t)]
+                named, all_others = automaton.named_tokens(state)
+                tokens += [t for t in named if t < self._n_vocab and self.allows(t)]
+                if all_others:
+                    tokens += [token for token in node.below() if token not in named]
+                    continue
             for point, child in node.children.items():
                 reached = state.next.get(point) or automaton.step(state, point)
                 if reached:
