@@ -202,6 +202,8 @@ class Engine:
                 if command is not None:
                     command.refuse(kind, message)
             self._settled.set()
+            # MLX ends the process with an abort if a thread's streams outlive it.
+            mx.clear_streams()
 
 
 def _loaded(value: T | None) -> T:

@@ -8,6 +8,7 @@ import mlx.core as mx
 import numpy as np
 from mlx_lm.models.cache import make_prompt_cache
 
+from engine.batching import forward, largest_exact_batch
 from engine.cache import SequenceCache, token_array
 from engine.events import Begin, Candidate, Event, Failed, FailureKind, Progress, TokenProbs
 from engine.metrics import Metrics
@@ -43,6 +44,9 @@ class Scheduler:
             Slot(id, sizes.n_ctx_slot, SequenceCache(lambda: make_prompt_cache(model)))
             for id in range(sizes.n_slots)
         ]
+        trial = [make_prompt_cache(model) for _ in range(sizes.n_slots)]
+        self._batch = largest_exact_batch(model, trial)
+        log.info("%d slots, decoded in batches of %d", sizes.n_slots, self._batch)
 
     def step(self) -> None:
         """Serve everyone once: each generating slot comes out one token further."""
@@ -246,12 +250,14 @@ class Scheduler:
         return [(slot, run, row) for (slot, run), row in zip(generating, rows, strict=True)]
 
     def _forward(self, generating: list[tuple[Slot, Run]]) -> Logits:
-        """Run the model over one token per slot: float32 [slots, V]. Batching belongs here."""
-        rows = [
-            self._model(token_array([run.next_token]), cache=slot.cache.layers)[0, -1]
-            for slot, run in generating
+        """Run the model over one token per slot: float32 [slots, V]."""
+        tokens = [run.next_token for _, run in generating]
+        caches = [slot.cache.layers for slot, _ in generating]
+        batches = [
+            forward(self._model, tokens[at : at + self._batch], caches[at : at + self._batch])
+            for at in range(0, len(tokens), self._batch)
         ]
-        logits = mx.stack(rows) if len(rows) > 1 else rows[0][None]
+        logits = mx.concatenate(batches)
         logits = logits[:, : self._vocabulary.n_tokens].astype(mx.float32)
         mx.eval(logits)  # lets other threads run meanwhile, which numpy's conversion wouldn't
         return np.array(logits)

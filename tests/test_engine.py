@@ -1,6 +1,8 @@
 """The engine's thread: loading, answering, stopping, and never leaving anybody waiting."""
 
 import queue
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -159,6 +161,24 @@ def test_stopping_fails_what_is_pending(start: Callable[..., Engine]) -> None:
     failed = Failed("unavailable", "the server is shutting down")
     assert running.end() == waiting.end() == late.end() == failed
     assert engine.state == "stopped"
+
+
+def test_a_process_that_served_ends_well() -> None:
+    program = """
+import queue
+from engine.engine import Engine
+from engine.events import Final
+from tests.tiny_llama import load, settings, task
+
+engine, events = Engine(settings(), load), queue.Queue()
+engine.start()
+engine.submit(task(), events.put)
+while not isinstance(events.get(timeout=60), Final):
+    pass
+assert engine.stop(60)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_an_engine_that_never_started_can_be_stopped() -> None:
