@@ -153,6 +153,8 @@ class Engine:
             failure = f"the engine failed: {error or type(error).__name__}"
         finally:
             self._close(scheduler, state, failure)
+            # MLX ends the process with an abort if a thread's streams outlive it.
+            mx.clear_streams()
 
     def _load(self) -> Scheduler:
         mx.set_cache_limit(_FREE_BUFFERS_KEPT)
@@ -202,8 +204,6 @@ class Engine:
                 if command is not None:
                     command.refuse(kind, message)
             self._settled.set()
-            # MLX ends the process with an abort if a thread's streams outlive it.
-            mx.clear_streams()
 
 
 def _loaded(value: T | None) -> T:
