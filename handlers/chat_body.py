@@ -11,6 +11,7 @@ from typing import Any
 from generated import errors, wire
 from generated.api_error import ApiError
 from generated.jsontext import Json, JsonError
+from generated.options import Settings
 from generated.requests.chat_completions import ChatCompletionsRequest, read_chat_completions
 from handlers.chat_formats import (
     PEG_GEMMA4,
@@ -52,16 +53,21 @@ class ChatRequest:
 
 def completion_body(server: Server, body: Json) -> ChatRequest:
     """The completion body that a chat body asks for; ApiError as upstream has it."""
+    return read_chat(server.settings, server.chat_template, body)
+
+
+def read_chat(settings: Settings, template: ChatTemplate, body: Json) -> ChatRequest:
+    """The completion body that a chat body asks for, with any template."""
     try:
-        return _read(server, body)
+        return _read(settings, template, body)
     except JsonError as error:
         raise ApiError(errors.SERVER, str(error)) from None
 
 
-def _read(server: Server, body: Json) -> ChatRequest:
+def _read(settings: Settings, default_template: ChatTemplate, body: Json) -> ChatRequest:
     request = read_chat_completions(body)
     has_tools = isinstance(request.tools, list) and bool(request.tools)
-    if not server.settings.use_jinja:
+    if not settings.use_jinja:
         if has_tools:
             raise errors.tools_without_jinja()
         if request.tool_choice != "auto":
@@ -70,16 +76,16 @@ def _read(server: Server, body: Json) -> ChatRequest:
     messages = parse_messages(check_messages(body))
     tools = parse_tools(request.tools)
     check_tool_choice(request)
-    continuation, add_generation_prompt = _continuation(server, body, request, messages)
-    reasoning_format = server.settings.reasoning_format
+    continuation, add_generation_prompt = _continuation(settings, body, request, messages)
+    reasoning_format = settings.reasoning_format
     if wire.contains(body, "reasoning_format"):
         reasoning_format = _reasoning_format(body)
     if tools and request.tool_choice != "none":
         if wire.contains(body, "grammar"):
             raise errors.grammar_with_tools()
         raise errors.field_deferred("tools")
-    template = server.chat_template.for_tools if tools else server.chat_template
-    extra, enable_thinking = _variables(server, body, request)
+    template = default_template.for_tools if tools else default_template
+    extra, enable_thinking = _variables(settings, default_template, body, request)
     if wants_structure:
         raise errors.field_deferred(wants_structure)
     inputs = _inputs(template, messages, continuation)
@@ -94,7 +100,7 @@ def _read(server: Server, body: Json) -> ChatRequest:
             **inputs,
         )
     )
-    made = _completion(server, body, request, chat)
+    made = _completion(settings, body, request, chat)
     output = partial(
         ChatOutput,
         chat.parser,
@@ -134,12 +140,12 @@ def _asked_continuation(body: Json) -> str:
 
 
 def _continuation(
-    server: Server, body: Json, request: ChatCompletionsRequest, messages: list[Message]
+    settings: Settings, body: Json, request: ChatCompletionsRequest, messages: list[Message]
 ) -> tuple[str, bool]:
     """What of the last message to continue, and whether to add the generation prompt."""
     asked, adds = _asked_continuation(body), request.add_generation_prompt
     roles = [message.role for message in messages]
-    if not asked and server.settings.prefill_assistant and roles[-1:] == ["assistant"]:
+    if not asked and settings.prefill_assistant and roles[-1:] == ["assistant"]:
         if roles[-2:-1] == ["assistant"]:
             raise errors.assistant_messages_at_end()
         asked, adds = "auto", False
@@ -157,12 +163,12 @@ def _reasoning_format(body: Json) -> str:
 
 
 def _variables(
-    server: Server, body: Json, request: ChatCompletionsRequest
+    settings: Settings, template: ChatTemplate, body: Json, request: ChatCompletionsRequest
 ) -> tuple[dict[str, Any], bool]:
     """The template's further variables, and whether the model is to think."""
-    extra: dict[str, Any] = {**server.settings.default_template_kwargs}
+    extra: dict[str, Any] = {**settings.default_template_kwargs}
     extra |= _members(request.chat_template_kwargs)
-    enabled = server.settings.enable_reasoning is not False and _thinks(server)
+    enabled = settings.enable_reasoning is not False and _thinks(settings, template)
     asked = extra.get("enable_thinking")
     if isinstance(asked, str):
         raise errors.enable_thinking_type()
@@ -186,9 +192,9 @@ def _members(kwargs: object) -> dict[str, Any]:
     return {} if kwargs is None else {"": kwargs}
 
 
-def _thinks(server: Server) -> bool:
+def _thinks(settings: Settings, template: ChatTemplate) -> bool:
     try:
-        return server.settings.use_jinja and supports_thinking(server.chat_template)
+        return settings.use_jinja and supports_thinking(template)
     except TemplateFailed:
         return False
 
@@ -226,7 +232,7 @@ def _applied(inputs: ChatInputs) -> Chat:
 
 
 def _completion(
-    server: Server, body: Json, request: ChatCompletionsRequest, chat: Chat
+    settings: Settings, body: Json, request: ChatCompletionsRequest, chat: Chat
 ) -> dict[str, Any]:
     """The completion body: what the template decides, then the body's own fields."""
     stop = _stop(body)
@@ -243,7 +249,7 @@ def _completion(
         "message_delimiters": [],
     }
     if chat.thinking_ends:
-        made |= _budget(server, body, request, chat)
+        made |= _budget(settings, body, request, chat)
     if request.logprobs:
         if isinstance(request.tools, list) and request.tools and request.stream:
             raise errors.logprobs_with_tools()
@@ -256,13 +262,13 @@ def _completion(
 
 
 def _budget(
-    server: Server, body: Json, request: ChatCompletionsRequest, chat: Chat
+    settings: Settings, body: Json, request: ChatCompletionsRequest, chat: Chat
 ) -> dict[str, Any]:
     """How long the model may think, for a template that shows where it does."""
     budget = wire.value_or(body, "reasoning_budget_tokens", request.thinking_budget_tokens)
     return {
         "reasoning_budget_tokens": (
-            server.settings.reasoning_budget_tokens if budget == -1 else budget
+            settings.reasoning_budget_tokens if budget == -1 else budget
         ),
         "reasoning_budget_start_tag": chat.thinking_start,
         "reasoning_budget_end_tags": list(chat.thinking_ends),

@@ -171,14 +171,14 @@ def _analysed_parser(inputs: ChatInputs, marks: Analysis, asked: str) -> Parser:
     extracts = inputs.extracts_reasoning and marks.mode != "none"
     thought: Parser = eps
     if extracts and marks.end:
-        tail = (reasoning(until(stop)), loosely(marks.end))
-        thought = optional(*([loosely(marks.start)] if marks.start else []), *tail)
+        opened = loosely(marks.start) if marks.start else eps
+        thought = optional(opened, reasoning(until(stop)), loosely(marks.end))
     opening = prefix(asked, start)
     between = eps if marks.mode == "none" else space
     if marks.wraps_content and marks.content_start and marks.content_end:
         before = thought if extracts else content(until(marks.content_start))
-        answer = [marks.content_start, content(until(marks.content_end)), marks.content_end]
-        return seq(opening, between, before, *answer, end)
+        said = seq(marks.content_start, content(until(marks.content_end)), marks.content_end)
+        return seq(opening, between, before, said, end)
     return seq(opening, between, thought, content(rest), end)
 
 
@@ -341,16 +341,12 @@ def _kimi_k3(inputs: ChatInputs) -> Chat:
     # The section is always there: the generation prompt opens it.
     thought = optional(optional(think), tag(until(thought_end, answer)), optional(thought_end))
     said = content(until(answer_end, "<|open|>tools<|sep|>", message_end))
+    answered = seq(optional(answer), said, optional(answer_end))
+    closed = seq(optional(message_end), optional("<|end_of_msg|>"))
     chat = Chat(
         prompt=inputs.prompt(),
         generation_prompt=inputs.generation_prompt(),
-        parser=seq(
-            optional(start),
-            thought,
-            *(optional(answer), said, optional(answer_end)),
-            *(optional(message_end), optional("<|end_of_msg|>")),
-            end,
-        ),
+        parser=seq(optional(start), thought, answered, closed, end),
         thinking_start=think,
         thinking_ends=(thought_end,),
         preserved_tokens=("<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"),

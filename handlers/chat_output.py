@@ -49,6 +49,7 @@ class ChatOutput:
         self._parser = parser
         self._format_name = format_name
         self._text = generation_prompt
+        self._generated_from = len(generation_prompt)
         self._keeps_blank_reasoning = keeps_blank_reasoning
         self._message = _Message()
         if skips_prefill:
@@ -73,7 +74,11 @@ class ChatOutput:
         return self._update(text, partial=False)
 
     def message(self) -> dict[str, Any]:
-        """OpenAI's message object."""
+        """OpenAI's message object; what makes no message is shown as it was generated."""
+        if self._message == _Message():
+            return replies.chat_message(
+                content=self._text[self._generated_from :], reasoning_content=ABSENT
+            )
         return replies.chat_message(
             content=self.content, reasoning_content=self.reasoning_content or ABSENT
         )

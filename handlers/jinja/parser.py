@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from handlers.jinja import nodes
+from handlers.jinja import expressions, statements
 from handlers.jinja.errors import TemplateError, with_source
 from handlers.jinja.lexer import Kind, Token
 from handlers.jinja.nodes import Node
@@ -79,10 +79,10 @@ class _Parser:
         start, token = self._current, self._peek()
         if token.kind is Kind.COMMENT:
             self._current += 1
-            return self._made(start, nodes.Nothing())
+            return self._made(start, statements.Nothing())
         if token.kind is Kind.TEXT:
             self._current += 1
-            return self._made(start, nodes.Literal(token.value.encode("latin-1")))
+            return self._made(start, expressions.Literal(token.value.encode("latin-1")))
         if token.kind is Kind.OPEN_STATEMENT:
             return self._statement()
         if token.kind is Kind.OPEN_EXPRESSION:
@@ -114,8 +114,8 @@ class _Parser:
             "if": self._whole_if,
             "macro": self._macro,
             "for": self._for,
-            "break": lambda start: self._bare(start, nodes.Break()),
-            "continue": lambda start: self._bare(start, nodes.Continue()),
+            "break": lambda start: self._bare(start, statements.Break()),
+            "continue": lambda start: self._bare(start, statements.Continue()),
             "call": self._call_block,
             "filter": self._filter_block,
             "generation": self._passed_over,
@@ -131,7 +131,7 @@ class _Parser:
 
     def _passed_over(self, start: int) -> Node:
         self._current += 1
-        return self._made(start, nodes.Nothing())
+        return self._made(start, statements.Nothing())
 
     def _set(self, start: int) -> Node:
         target = self._sequence()
@@ -145,7 +145,7 @@ class _Parser:
             body = self._until("endset")
             self._current += 2
         self._close()
-        return self._made(start, nodes.Set(target, value, body))
+        return self._made(start, statements.Set(target, value, body))
 
     def _whole_if(self, start: int) -> Node:
         made = self._if(start)
@@ -165,14 +165,14 @@ class _Parser:
             self._current += 2
             self._close()
             alternate = self._until("endif")
-        return self._made(start, nodes.If(test, body, alternate))
+        return self._made(start, statements.If(test, body, alternate))
 
     def _macro(self, start: int) -> Node:
         name, parameters = self._primary(), self._args()
         self._close()
         body = self._until("endmacro")
         self._end("endmacro")
-        return self._made(start, nodes.Macro(name, parameters, body))
+        return self._made(start, statements.Macro(name, parameters, body))
 
     def _for(self, start: int) -> Node:
         target = self._sequence(primary=True)
@@ -188,28 +188,28 @@ class _Parser:
             self._close()
             alternate = self._until("endfor")
         self._end("endfor")
-        return self._made(start, nodes.For(target, iterable, body, alternate))
+        return self._made(start, statements.For(target, iterable, body, alternate))
 
     def _call_block(self, start: int) -> Node:
         parameters = self._args() if self._is(Kind.OPEN_PAREN) else []
         callee = self._primary()
-        if not isinstance(callee, nodes.Name):
+        if not isinstance(callee, expressions.Name):
             raise TemplateError("Expected identifier")
         args = self._args()
         self._close()
         body = self._until("endcall")
         self._end("endcall")
-        call = self._made(start, nodes.Call(callee, args))
-        return self._made(start, nodes.CallBlock(call, parameters, body))
+        call = self._made(start, expressions.Call(callee, args))
+        return self._made(start, statements.CallBlock(call, parameters, body))
 
     def _filter_block(self, start: int) -> Node:
         filter = self._primary()
-        if isinstance(filter, nodes.Name) and self._is(Kind.OPEN_PAREN):
+        if isinstance(filter, expressions.Name) and self._is(Kind.OPEN_PAREN):
             filter = self._call(filter)
         self._close()
         body = self._until("endfilter")
         self._end("endfilter")
-        return self._made(start, nodes.FilterBlock(filter, body))
+        return self._made(start, statements.FilterBlock(filter, body))
 
     # --- expressions, the loosest binding first ---
 
@@ -220,7 +220,7 @@ class _Parser:
         while self._is(Kind.COMMA):
             self._current += 1
             items.append(read())
-        return self._made(start, nodes.Tuple(items)) if is_tuple else items[0]
+        return self._made(start, expressions.Tuple(items)) if is_tuple else items[0]
 
     def _expression(self) -> Node:
         value = self._or()
@@ -230,10 +230,10 @@ class _Parser:
         self._current += 1
         test = self._or()
         if not self._is_word("else"):
-            return self._made(start, nodes.Select(value, test))
+            return self._made(start, expressions.Select(value, test))
         start = self._current
         self._current += 1
-        return self._made(start, nodes.Ternary(test, value, self._expression()))
+        return self._made(start, expressions.Ternary(test, value, self._expression()))
 
     def _or(self) -> Node:
         left = self._and()
@@ -249,14 +249,14 @@ class _Parser:
 
     def _binary(self, left: Node, operator: str, read: Callable[[], Node], back: int = 1) -> Node:
         start = self._current - back
-        return self._made(start, nodes.Binary(operator, left, read()))
+        return self._made(start, expressions.Binary(operator, left, read()))
 
     def _not(self) -> Node:
         if not self._is_word("not"):
             return self._comparison()
         start = self._current
         operator = self._next().value
-        return self._made(start, nodes.Unary(operator, self._not()))
+        return self._made(start, expressions.Unary(operator, self._not()))
 
     def _comparison(self) -> Node:
         left = self._additive()
@@ -291,7 +291,7 @@ class _Parser:
             test = self._primary()
             if self._is(Kind.OPEN_PAREN):
                 test = self._call(test)
-            operand = self._made(start, nodes.Test(operand, negated, test))
+            operand = self._made(start, expressions.Test(operand, negated, test))
         return operand
 
     def _filter(self) -> Node:
@@ -302,7 +302,7 @@ class _Parser:
             filter = self._primary()
             if self._is(Kind.OPEN_PAREN):
                 filter = self._call(filter)
-            operand = self._made(start, nodes.Filter(operand, filter))
+            operand = self._made(start, expressions.Filter(operand, filter))
         return operand
 
     def _call_member(self) -> Node:
@@ -311,7 +311,7 @@ class _Parser:
 
     def _call(self, callee: Node) -> Node:
         start = self._current
-        member = self._member(self._made(start, nodes.Call(callee, self._args())))
+        member = self._member(self._made(start, expressions.Call(callee, self._args())))
         return self._call(member) if self._is(Kind.OPEN_PAREN) else member
 
     def _args(self) -> list[Node]:
@@ -321,7 +321,7 @@ class _Parser:
             start, token = self._current, self._peek()
             if token.kind is Kind.MULTIPLICATIVE and token.value == "*":
                 self._current += 1
-                args.append(self._made(start, nodes.Spread(self._expression())))
+                args.append(self._made(start, expressions.Spread(self._expression())))
             else:
                 args.append(self._keyword(self._expression()))
             if self._is(Kind.COMMA):
@@ -334,7 +334,7 @@ class _Parser:
             return key
         start = self._current
         self._current += 1
-        return self._made(start, nodes.KeywordArgument(key, self._expression()))
+        return self._made(start, expressions.KeywordArgument(key, self._expression()))
 
     def _member(self, owner: Node) -> Node:
         start = self._current
@@ -345,7 +345,7 @@ class _Parser:
                 self._expect(Kind.CLOSE_SQUARE, "]")
             else:
                 member = self._primary()
-            owner = self._made(start, nodes.Member(owner, member, computed))
+            owner = self._made(start, expressions.Member(owner, member, computed))
         return owner
 
     def _subscript(self) -> Node:
@@ -362,29 +362,29 @@ class _Parser:
                     is_slice = True
         if is_slice:
             first, second, third = (*parts, None, None, None)[:3]
-            return self._made(start, nodes.Slice(first, second, third))
-        return parts[0] if parts and parts[0] else self._made(start, nodes.Nothing())
+            return self._made(start, expressions.Slice(first, second, third))
+        return parts[0] if parts and parts[0] else self._made(start, statements.Nothing())
 
     def _primary(self) -> Node:
         start = self._current
         token = self._next()
         if token.kind is Kind.NUMBER:
-            return self._made(start, nodes.Literal(self._number(token.value)))
+            return self._made(start, expressions.Literal(self._number(token.value)))
         if token.kind is Kind.STRING:
             text = token.value
             while self._is(Kind.STRING):
                 text += self._next().value
-            return self._made(start, nodes.Literal(text.encode("latin-1")))
+            return self._made(start, expressions.Literal(text.encode("latin-1")))
         if token.kind is Kind.IDENTIFIER:
-            return self._made(start, nodes.Name(token.value))
+            return self._made(start, expressions.Name(token.value))
         if token.kind is Kind.OPEN_PAREN:
             value = self._sequence()
             self._expect(Kind.CLOSE_PAREN, ")")
             return value
         if token.kind is Kind.OPEN_SQUARE:
-            return self._made(start, nodes.Array(self._items(Kind.CLOSE_SQUARE)))
+            return self._made(start, expressions.Array(self._items(Kind.CLOSE_SQUARE)))
         if token.kind is Kind.OPEN_CURLY:
-            return self._made(start, nodes.Object(self._pairs()))
+            return self._made(start, expressions.Object(self._pairs()))
         raise TemplateError(f"Unexpected token: {token.value} of type {token.kind.value}")
 
     def _number(self, text: str) -> int | float:

@@ -171,9 +171,12 @@ def as_int(value: Value) -> int:
 
 
 def as_float(value: Value) -> float:
-    """The number as a double."""
+    """The number as a double; an integer that none equals is infinite."""
     if is_number(value):
-        return float(value)
+        number = float(value)
+        if isinstance(value, int) and int_of_double(number) != value:
+            return math.copysign(math.inf, number)
+        return number
     raise TemplateError(f"{type_name(value)} is not a float value")
 
 
@@ -293,7 +296,7 @@ def compare(one: Value, other: Value, op: str) -> bool:
         other, bytes
     )
     if numbers == 2:
-        return _COMPARE[op](float(one), float(other))
+        return _COMPARE[op](as_float(one), as_float(other))
     if texts and texts + numbers == 2:
         return _COMPARE[op](as_text(one), as_text(other))
     if isinstance(one, bool) and isinstance(other, bool):
