@@ -60,8 +60,9 @@ def is_schema(data: Any, problems: Problems) -> bool:
 
 
 def _message(error: ValidationError) -> str:
-    if error.validator == "additionalProperties" and isinstance(error.instance, dict):
-        known = error.schema.get("properties", {})
+    schema = error.schema
+    if error.validator == "additionalProperties" and isinstance(schema, dict):
+        known = schema.get("properties", {})
         names = ", ".join(repr(key) for key in error.instance if key not in known)
         return f"unknown key {names}"
     return error.message
