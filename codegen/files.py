@@ -60,10 +60,14 @@ def is_schema(data: Any, problems: Problems) -> bool:
 
 
 def _message(error: ValidationError) -> str:
-    schema = error.schema
-    if error.validator == "additionalProperties" and isinstance(schema, dict):
+    schema, instance = error.schema, error.instance
+    if (
+        error.validator == "additionalProperties"
+        and isinstance(schema, dict)
+        and isinstance(instance, dict)
+    ):
         known = schema.get("properties", {})
-        names = ", ".join(repr(key) for key in error.instance if key not in known)
+        names = ", ".join(repr(key) for key in instance if key not in known)
         return f"unknown key {names}"
     return error.message
 
