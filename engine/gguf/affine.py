@@ -38,6 +38,12 @@ def _halves(blocks: Bytes, start: int) -> Floats:
     return blocks[:, start : start + 2].copy().view("<f2").astype(np.float32)
 
 
+def shifted_left(quants: Bytes, bits: int) -> Bytes:
+    """`quants << bits`, which numpy's types take for a wider integer."""
+    shifted: Bytes = np.left_shift(quants, bits, dtype=np.uint8)
+    return shifted
+
+
 def _nibbles(packed: Bytes) -> Bytes:
     """[n, k] bytes to [n, 2k] quants of 4 bits: all low halves, then all high ones."""
     return np.concatenate([packed & 15, packed >> 4], axis=1)
@@ -45,7 +51,7 @@ def _nibbles(packed: Bytes) -> Bytes:
 
 def _fifth_bits(packed: Bytes) -> Bytes:
     """The four bytes that hold bit 4 of 32 quants, to [n, 32] of 0 or 16."""
-    return np.unpackbits(packed, axis=1, bitorder="little") << 4
+    return shifted_left(np.unpackbits(packed, axis=1, bitorder="little"), 4)
 
 
 def _q4_0(blocks: Bytes) -> Groups:
@@ -69,7 +75,7 @@ def _q5_1(blocks: Bytes) -> Groups:
 
 def _q8_0(blocks: Bytes) -> Groups:
     scales = _halves(blocks, 0)
-    return Groups(blocks[:, 2:] ^ 128, scales, scales * -128)
+    return Groups(np.bitwise_xor(blocks[:, 2:], 128, dtype=np.uint8), scales, scales * -128)
 
 
 def _six_bit_scales(packed: Bytes) -> tuple[Bytes, Bytes]:
@@ -102,7 +108,7 @@ def _q4_k(blocks: Bytes) -> Groups:
 def _q5_k(blocks: Bytes) -> Groups:
     # Bit g of high byte i belongs to value i of group g.
     bits = np.unpackbits(blocks[:, 16:48, None], axis=2, bitorder="little")
-    fifth = bits.transpose(0, 2, 1).reshape(-1, 64) << 4
+    fifth = shifted_left(bits.transpose(0, 2, 1).reshape(-1, 64), 4)
     return _k_groups(blocks, _k_nibbles(blocks[:, 48:]) | fifth)
 
 
@@ -124,9 +130,9 @@ def _q1_0(blocks: Bytes) -> Groups:
 
 
 def _q2_0(blocks: Bytes) -> Groups:
-    packed = blocks[:, 2:, None] >> np.array([0, 2, 4, 6], np.uint8)
+    packed = blocks[:, 2:, None] >> np.array([0, 2, 4, 6], np.uint8) & np.uint8(3)
     scales = _halves(blocks, 0)
-    return Groups(packed.reshape(len(blocks), 64) & 3, scales, -scales)
+    return Groups(packed.reshape(len(blocks), 64), scales, -scales)
 
 
 # MLX's least is 2 bits, so Q1_0's single ones take two there.

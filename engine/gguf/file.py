@@ -1,4 +1,4 @@
-"""Reads a GGUF file's metadata and tensor directory, refusing whatever llama.cpp's reader refuses."""
+"""Reads a GGUF file's metadata and tensor directory, refusing what llama.cpp's reader refuses."""
 
 import errno
 import mmap
@@ -41,7 +41,7 @@ _UINT32, _STRING, _ARRAY = 4, 8, 9
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """One tensor of a file: `shape` is in numpy's order, rows last; `offset` counts from the file's start."""
+    """One tensor: `shape` is in numpy's order, columns last; `offset` is from the file's start."""
 
     name: str
     shape: tuple[int, ...]
@@ -92,7 +92,7 @@ def read_gguf(path: str | os.PathLike[str]) -> GGUFFile:
     names = _part_paths(first.path, number, count)
     if number != 0:
         raise ModelError(
-            f"{first.path} is part {number + 1} of {count} of a model: give the first part, {names[0]}"
+            f"{first.path} is part {number + 1} of {count} of a model: give the first, {names[0]}"
         )
     others = [_read_part(name, index) for index, name in enumerate(names) if index]
     for index, other in enumerate(others, 1):

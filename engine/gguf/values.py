@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from engine.gguf.affine import AFFINE, Bytes, Floats
+from engine.gguf.affine import AFFINE, AffineForm, Bytes, Floats, shifted_left
 from engine.gguf.types import TensorType
 
 # Big enough that Python's part is small, small enough that a chunk stays in the processor's cache.
@@ -97,16 +97,16 @@ def _fill_by_gguf(kind: TensorType, blocks: Bytes, out: Floats) -> None:
         out[...] = dequantize(blocks, GGMLQuantizationType(kind.number)).reshape(out.shape)
 
 
-def mlx_bits(kind: TensorType) -> int | None:
-    """How many bits MLX's quantised form of this type has; None if MLX has no exact form of it."""
+def mlx_form(kind: TensorType) -> AffineForm | None:
+    """How MLX's quantised form holds this type; None if it can't hold it exactly."""
     form = AFFINE.get(kind.name)
-    return form.bits if form and form.group_size in _MLX_GROUP_SIZES else None
+    return form if form and form.group_size in _MLX_GROUP_SIZES else None
 
 
 def pack(raw: Bytes, kind: TensorType, shape: tuple[int, ...]) -> Packed:
     """Repack a quantised tensor of `shape` [..., rows, columns] for MLX, with the same values.
 
-    Needs a type for which `mlx_bits` isn't None.
+    Needs a type for which `mlx_form` isn't None.
     """
     form = AFFINE[kind.name]
     blocks = raw.reshape(-1, kind.block_bytes)
@@ -138,7 +138,6 @@ def _pack_bits(quants: Bytes, bits: int) -> Bytes:
     if bits == 8:
         return quants
     if bits == 4:
-        packed: Bytes = quants[:, 0::2] | quants[:, 1::2] << 4
-        return packed
+        return quants[:, 0::2] | shifted_left(quants[:, 1::2], 4)
     each = np.unpackbits(quants[:, :, None], axis=2, count=bits, bitorder="little")
     return np.packbits(each.reshape(len(quants), -1), axis=1, bitorder="little")
