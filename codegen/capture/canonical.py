@@ -26,7 +26,10 @@ class Replies:
 
     def canonical(self, value: Json, names: Iterable[str]) -> Json:
         """The value with placeholders, read as the best fitting of the replies named."""
-        return self._walk(value, [self._named(n) for n in (*names, "error") if n in self.schemas])
+        schemas = [self._named(n) for n in (*names, "error") if n in self.schemas]
+        listed = isinstance(value, list) and not any("items" in s for _, s in self._resolve(schemas))
+        # Several prompts are answered by a list of replies.
+        return [self._walk(v, schemas) for v in value] if listed else self._walk(value, schemas)
 
     def answer(self, data: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
         """A whole answer as captures have it, with placeholders."""
@@ -111,7 +114,7 @@ def _fit(value: dict[str, Json], schema: dict[str, Any]) -> tuple[int, int]:
         1 for k, s in properties.items() if "const" in s and k in value and value[k] != s["const"]
     )
     missing = sum(1 for k in schema.get("required", ()) if k not in value)
-    return sum(1 for k in value if k in properties) - 2 * wrong, -missing
+    return sum(1 for k in value if k.partition("/")[0] in properties) - 2 * wrong, -missing
 
 
 def _metrics(text: str) -> str:

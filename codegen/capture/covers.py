@@ -1,8 +1,8 @@
-"""Names what a probe shows: `route:METHOD PATH`, `field:NAME`, `field:BODY.NAME`."""
+"""Names what a probe shows: `route:METHOD PATH`, `field:NAME`, `option:--NAME`."""
 
 from collections.abc import Iterator, Sequence
 
-from codegen.capture.probes import Probe, Request
+from codegen.capture.probes import Probe, Request, Setup
 from codegen.model import Body, Decision, Route, Spec
 
 NATIVE = "completion"
@@ -10,25 +10,27 @@ _DIFFERS = ("deferred", "not_applicable")
 
 
 def route_of(spec: Spec, request: Request) -> Route | None:
-    """The route that answers a request, if any does."""
+    """The route that answers a request, if any does; HEAD is answered as GET."""
+    method = "GET" if request.method == "HEAD" else request.method
     path = request.path.partition("?")[0].split("/")
     for route in spec.routes:
         parts = route.path.split("/")
-        if route.method == request.method and len(parts) == len(path):
+        if route.method == method and len(parts) == len(path):
             pairs = zip(parts, path, strict=True)
             if all(part == given or part.startswith(":") for part, given in pairs):
                 return route
     return None
 
 
-def covers(spec: Spec, probe: Probe) -> tuple[str, ...]:
-    """What the probe says that it covers, then its route and the fields that it names."""
+def covers(spec: Spec, probe: Probe, setup: Setup) -> tuple[str, ...]:
+    """What the probe says that it covers, then its route, its fields and its server's options."""
     route = route_of(spec, probe.request)
     names = [*probe.covers]
     if route:
         names.append(f"route:{route.method} {route.path}")
         body = spec.bodies.get(route.body or "")
         names += [name for key in probe.keys if (name := _field(spec, body, key))]
+    names += [f"option:{a}" for a in setup.arguments if _is_option(spec, a)]
     return tuple(dict.fromkeys(names))
 
 
@@ -45,6 +47,7 @@ def decisions(spec: Spec) -> dict[str, Decision]:
         for field in body.fields:
             for f in (field, *field.subfields):
                 found[_name(body, f.name)] = f.decision
+    found |= {f"option:{s}": o.decision for o in spec.options for s in (*o.spellings, *o.negative)}
     return found | {f"reply:{r.name}": r.decision for r in spec.replies.values()}
 
 
@@ -58,6 +61,10 @@ def unknown(spec: Spec, names: Sequence[str]) -> Iterator[str]:
     """Names that stand for nothing in the spec."""
     known = {*decisions(spec), *(f"divergence:{d.id}" for d in spec.divergences)}
     return (name for name in names if name not in known)
+
+
+def _is_option(spec: Spec, argument: str) -> bool:
+    return any(argument in (*option.spellings, *option.negative) for option in spec.options)
 
 
 def _field(spec: Spec, body: Body | None, key: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Derives probes from the spec: every field and every route with input that isn't as it should be."""
+"""Derives probes from the spec: each field and each route with input that isn't as it should be."""
 
 from collections.abc import Iterator
 from itertools import pairwise

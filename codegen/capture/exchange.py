@@ -11,7 +11,6 @@ from codegen.capture.probes import Group, Probe, Request, Setup
 from codegen.capture.server import RunningServer, ServerError, serving, start
 from codegen.model import Spec
 
-_HEALTH = Request("GET", "/health")
 _TRIES = 20
 
 
@@ -45,7 +44,7 @@ class Servers:
             server = start(self._command, setup)
             try:
                 answer = _first_answer(server, request)
-                if answer and send(server.port, _HEALTH).status == 503:
+                if answer and send(server.port, server.health).status == 503:
                     return answer
             except OSError:
                 pass

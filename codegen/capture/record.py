@@ -13,7 +13,7 @@ from codegen.capture.compare import differences
 from codegen.capture.covers import covers, unknown
 from codegen.capture.derive import derived_groups
 from codegen.capture.exchange import Servers
-from codegen.capture.probes import Group, read_groups, read_setups
+from codegen.capture.probes import Group, Setups, read_groups, read_setups
 from codegen.capture.server import ROOT, ServerError
 from codegen.load import load
 from codegen.model import Spec
@@ -29,9 +29,10 @@ def main(argv: list[str]) -> int:
     arguments = parser.parse_args(argv)
     try:
         spec = load(arguments.spec)
-        groups = [_covering(spec, g) for g in all_groups(spec, arguments.spec)]
-        faults = [*_faults(spec, groups), *_record(arguments, spec, groups)]
-    except (SpecError, ServerError) as error:
+        setups = read_setups(arguments.spec)
+        groups = [_covering(spec, setups, g) for g in all_groups(spec, arguments.spec)]
+        faults = [*_faults(spec, groups), *_record(arguments, spec, setups, groups)]
+    except SpecError as error:
         print(error, file=sys.stderr)
         return 1
     for fault in faults:
@@ -44,8 +45,10 @@ def all_groups(spec: Spec, root: Path) -> list[Group]:
     return [*read_groups(root), *derived_groups(spec)]
 
 
-def _covering(spec: Spec, group: Group) -> Group:
-    return replace(group, probes=tuple(replace(p, covers=covers(spec, p)) for p in group.probes))
+def _covering(spec: Spec, setups: Setups, group: Group) -> Group:
+    setup = setups.by_name[group.setup]
+    probes = (replace(p, covers=covers(spec, p, setup)) for p in group.probes)
+    return replace(group, probes=tuple(probes))
 
 
 def _faults(spec: Spec, groups: list[Group]) -> list[str]:
@@ -64,9 +67,10 @@ def _faults(spec: Spec, groups: list[Group]) -> list[str]:
     return found
 
 
-def _record(arguments: argparse.Namespace, spec: Spec, groups: list[Group]) -> list[str]:
+def _record(
+    arguments: argparse.Namespace, spec: Spec, setups: Setups, groups: list[Group]
+) -> list[str]:
     """Write what two recordings agree on: one on fresh servers, one on shared ones."""
-    setups = read_setups(arguments.spec)
     replies = Replies.read(arguments.spec)
     command = [arguments.llama_server, *setups.reference_arguments]
     faults: list[str] = []
@@ -79,14 +83,18 @@ def _record(arguments: argparse.Namespace, spec: Spec, groups: list[Group]) -> l
             if arguments.only and group.name not in arguments.only:
                 continue
             setup = setups.by_name[group.setup]
-            first = list(fresh.answers(group, setup, spec, replies))
-            second = list(shared.answers(group, setup, spec, replies))
+            try:
+                first = list(fresh.answers(group, setup, spec, replies))
+                second = list(shared.answers(group, setup, spec, replies))
+            except ServerError as error:
+                faults.append(f"{group.name}: {error}")
+                continue
             unlike = _unlike(group, first, second)
             faults += unlike
             if not unlike:
                 captures.write(folder / f"{group.name}.json", group, first)
             total += len(first)
-            print(f"{group.name}: {len(first)} captures, {len(unlike)} not repeatable")
+            print(f"{group.name}: {len(first)} captures, {len(unlike)} not repeatable", flush=True)
     if not arguments.only:
         known = {g.name for g in groups}
         for path in folder.glob("*.json"):

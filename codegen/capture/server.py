@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from codegen.capture.http import send
@@ -18,7 +19,6 @@ ROOT = Path(__file__).parent.parent.parent
 CACHE = ROOT / ".cache" / "capture"
 _READY_SECONDS = 60.0
 _STOP_SECONDS = 15.0
-_HEALTH = Request("GET", "/health")
 
 
 class ServerError(Exception):
@@ -32,6 +32,8 @@ class RunningServer:
     process: subprocess.Popen[bytes]
     port: int
     log: Path
+    health: Request
+    """What is asked to see whether it is ready."""
 
     @property
     def url(self) -> str:
@@ -42,7 +44,7 @@ class RunningServer:
         end = time.monotonic() + _READY_SECONDS
         while time.monotonic() < end and self.process.poll() is None:
             try:
-                if send(self.port, _HEALTH, timeout=5).status == 200:
+                if send(self.port, self.health, timeout=5).status == 200:
                     return
             except OSError:
                 pass
@@ -85,7 +87,7 @@ def start(command: Sequence[str], setup: Setup) -> RunningServer:
             stdout=output,
             stderr=subprocess.STDOUT,
         )
-    return RunningServer(process, port, log)
+    return RunningServer(process, port, log, Request("GET", f"{_prefix(setup)}/health"))
 
 
 @contextmanager
@@ -123,6 +125,12 @@ def _tests_say(script: str, *arguments: str) -> str:
     command = [sys.executable, str(ROOT / "tests" / script), *arguments]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     return done.stdout.strip()
+
+
+def _prefix(setup: Setup) -> str:
+    """What every path begins with."""
+    pairs = dict(pairwise(setup.arguments))
+    return pairs.get("--api-prefix", "")
 
 
 def _free_port() -> int:
