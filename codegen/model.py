@@ -8,8 +8,6 @@ from typing import Any
 
 from codegen.layout import literal, string
 
-_literal = literal  # the name that codegen/options.py imports
-
 _GETTERS = {
     "int32": "get_int32",
     "uint32": "get_uint32",

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from codegen.model import Decision, _literal
+from codegen.layout import literal
+from codegen.model import Decision
 from codegen.problems import Problems
 from codegen.render import render
 
@@ -270,4 +271,4 @@ def _expression(value: Any) -> str:
         return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
     if isinstance(value, float) and value != round(value * 64) / 64:
         return f"f32({value!r})"
-    return _literal(value)
+    return literal(value)

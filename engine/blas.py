@@ -1,4 +1,4 @@
-"""Gives MLX on a Linux CPU a fast BLAS: its wheel bundles a reference one, 20 to 30 times slower."""
+"""Gives MLX on a Linux CPU a fast BLAS: its wheel bundles one that is 20 to 30 times slower."""
 
 import ctypes
 import mmap
@@ -28,7 +28,8 @@ def use_openblas() -> bool:
     target = ctypes.CDLL(str(folder / "lib" / "libscipy_openblas.so"))
     address = ctypes.cast(target.scipy_cblas_sgemm, ctypes.c_void_p).value or 0
     mlx_libraries = Path(mlx.core.__file__).parent.glob("lib/libmlx*.so*")
-    return any([_rebind(path, "cblas_sgemm", address) for path in mlx_libraries])
+    rebound = [_rebind(path, "cblas_sgemm", address) for path in mlx_libraries]
+    return any(rebound)
 
 
 def _rebind(library: Path, symbol: str, address: int) -> bool:

@@ -1,4 +1,4 @@
-"""Completes prompts for every completion route: body in, tasks to the engine, reply or stream out."""
+"""Completes prompts for every completion route: body in, tasks to the engine, reply out."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence

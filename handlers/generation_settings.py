@@ -1,4 +1,4 @@
-"""Shows what a request was read as: `generation_settings`, and the shorter form of /slots and /props."""
+"""Shows what a request was read as: `generation_settings`, and the form of /slots and /props."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""GET /health, /props, /models, /slots, /metrics and the LoRA list: what the server says of itself."""
+"""GET /health, /props, /models, /slots, /metrics: what the server says of itself."""
 
 import asyncio
 from dataclasses import replace

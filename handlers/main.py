@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Serve until stopped; the exit status, after one plain line on standard error if it isn't 0."""
+    """Serve until stopped; the exit status, with one plain line on standard error if not 0."""
     try:
         settings = _effective(options.parse(argv, dict(os.environ), devices))
     except cli.CommandLineExit as ending:
@@ -85,7 +85,7 @@ def engine_settings(settings: Settings) -> EngineSettings:
 
 
 async def _serve(server: Server, listener: socket.socket) -> int:
-    """Answer HTTP from the start, load meanwhile, and stop when told or when the engine can't go on."""
+    """Answer HTTP from the start, load meanwhile; stop when told or when the engine fails."""
     config = uvicorn.Config(
         make_app(server),
         log_config=None,

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-from generated.cli_help import help_text
-from generated.cli_option import Option
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from generated.cli import CommandLineExit
+from generated.cli_help import help_text
+from generated.cli_option import Option
 from generated.options import OPTIONS, Settings, parse
 
 SUPPORTED = [o for o in OPTIONS if o.status == "supported"]

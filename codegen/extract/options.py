@@ -96,7 +96,7 @@ class _Reader:
             self._check_all_read(parser, len(declared))
         options = [option for option in declared if option.of_server]
         self._check_unique(options)
-        counts = {section: 0 for section in SECTIONS}
+        counts = dict.fromkeys(SECTIONS, 0)
         for option in options:
             counts[option.section] += 1
         return {
