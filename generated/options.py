@@ -218,6 +218,9 @@ class Settings:
     chat_template: str = ""
     """Jinja chat template to use in place of the model's. (--chat-template,
     --chat-template-file)"""
+    force_pure_content: bool = False
+    """Put all generated text into the message's content, thoughts and tool calls too.
+    (--skip-chat-parsing, --no-skip-chat-parsing)"""
     prefill_assistant: bool = True
     """Continue the last message if it is the assistant's, rather than answer it.
     (--prefill-assistant, --no-prefill-assistant)"""
@@ -2094,10 +2097,7 @@ OPTIONS: tuple[Option, ...] = (
         ),
         setting="reasoning_format",
         default="deepseek",
-        harmless=("none", "auto"),
         description="Where a model's thoughts go in a chat answer.",
-        status="deferred",
-        reason="thoughts always stay in the message's content so far",
     ),
     Option(
         section="server",
@@ -2184,12 +2184,11 @@ OPTIONS: tuple[Option, ...] = (
         spellings=("--skip-chat-parsing",),
         negative=("--no-skip-chat-parsing",),
         env="LLAMA_ARG_SKIP_CHAT_PARSING",
+        setting="force_pure_content",
         default=False,
         description=(
             "Put all generated text into the message's content, thoughts and tool calls too."
         ),
-        status="inert",
-        reason="all of it goes there so far",
     ),
     Option(
         section="server",

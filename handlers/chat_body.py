@@ -20,6 +20,7 @@ from handlers.chat_formats import (
     Chat,
     ChatInputs,
     apply_template,
+    pure_content,
     special_format,
     supports_thinking,
 )
@@ -90,6 +91,7 @@ def _read(settings: Settings, default_template: ChatTemplate, body: Json) -> Cha
         raise errors.field_deferred(wants_structure)
     inputs = _inputs(template, messages, continuation)
     chat = _applied(
+        settings,
         ChatInputs(
             template,
             tools=tools,
@@ -98,7 +100,7 @@ def _read(settings: Settings, default_template: ChatTemplate, body: Json) -> Cha
             enable_thinking=enable_thinking,
             extracts_reasoning=reasoning_format != "none",
             **inputs,
-        )
+        ),
     )
     made = _completion(settings, body, request, chat)
     output = partial(
@@ -222,11 +224,12 @@ def _inputs(
     }
 
 
-def _applied(inputs: ChatInputs) -> Chat:
+def _applied(settings: Settings, inputs: ChatInputs) -> Chat:
+    pure = settings.force_pure_content
     try:
-        return apply_template(inputs)
+        return pure_content(inputs) if pure else apply_template(inputs)
     except TemplateFailed as error:
-        if special_format(inputs.template.source):
+        if pure or special_format(inputs.template.source):
             raise ApiError(errors.SERVER, str(error)) from None
         raise errors.template_parser_failed(str(error)) from None
 

@@ -101,6 +101,17 @@ class Chat:
     additional_stops: tuple[str, ...] = ()
 
 
+def pure_content(inputs: ChatInputs) -> Chat:
+    """Render a chat whose answer is content alone. Nothing is continued, as upstream has it."""
+    asked = inputs.generation_prompt()
+    return Chat(
+        prompt=inputs.prompt(),
+        generation_prompt=asked,
+        parser=spaced([asked, content(rest)]),
+        supports_thinking=False,
+    )
+
+
 def apply_template(inputs: ChatInputs) -> Chat:
     """Render a chat; TemplateFailed as the template has it."""
     return (special_format(inputs.template.source) or _analysed)(inputs)

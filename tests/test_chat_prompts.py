@@ -166,3 +166,20 @@ def test_dates_are_todays() -> None:
         eos="",
     )
     assert read_chat(Settings(), template, _USER).body["prompt"] == "True"
+
+
+def test_without_chat_parsing_the_answer_is_content_alone() -> None:
+    off = {"force_pure_content": True}
+    request = _read(_USER, "thinking_opened", **off)
+    assert request.body["prompt"] == "<|user|>x\n<|assistant|>[THINK]"
+    assert "reasoning_budget_tokens" not in request.body
+    output = request.new_output()
+    output.finish("hm[/THINK]yes")
+    assert output.message() == {"role": "assistant", "content": "hm[/THINK]yes"}
+
+
+def test_the_servers_reasoning_format_is_the_requests_default() -> None:
+    for format, content, reasoning in (("none", "[THINK]hm[/THINK]yes", ""), ("auto", "yes", "hm")):
+        output = _read(_USER, "thinking_opened", reasoning_format=format).new_output()
+        output.finish("hm[/THINK]yes")
+        assert (output.content, output.reasoning_content) == (content, reasoning)

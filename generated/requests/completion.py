@@ -292,7 +292,10 @@ def read_completion(
         grammar_lazy=wire.boolean(body, "grammar_lazy", default=False),
         chat_format=wire.custom(body, "chat_format", read=customs.chat_format, default=0),
         reasoning_format=wire.custom(
-            body, "reasoning_format", read=customs.reasoning_format, default="deepseek"
+            body,
+            "reasoning_format",
+            read=customs.reasoning_format,
+            default=settings.reasoning_format,
         ),
         generation_prompt=wire.string(body, "generation_prompt", default=""),
         parse_tool_calls=wire.boolean(body, "parse_tool_calls", default=True),
