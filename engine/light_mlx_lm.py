@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import os
 import resource
 import sys
 from collections.abc import Iterator
@@ -28,6 +29,8 @@ def import_models_only() -> None:
 def import_utils() -> ModuleType:
     """mlx-lm's loading of models, `mlx_lm.utils`; it needs transformers, and so seconds."""
     import_models_only()
+    # Transformers would advise to install PyTorch, which nothing here needs.
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
     with _open_files_unlimited():
         return importlib.import_module("mlx_lm.utils")
 

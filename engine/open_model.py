@@ -28,9 +28,15 @@ class OpenModel:
         return self.description.n_ctx_train
 
 
-def open_model(path: Path, progress: Callable[[float], None] | None) -> OpenModel:
-    """Load a GGUF file or an MLX folder; raises ModelError with one plain line."""
-    description = load_model(path, progress=progress)
+def open_model(
+    path: Path, progress: Callable[[float], None] | None, *, n_ctx: int | None = None
+) -> OpenModel:
+    """Load a GGUF file or an MLX folder; raises ModelError with one plain line.
+
+    `n_ctx` is how many tokens one sequence may have, where that is known: some models choose
+    their rotary frequencies by it.
+    """
+    description = load_model(path, progress=progress, n_ctx=n_ctx)
     try:
         if description.metadata:
             tokenizer = Tokenizer.from_gguf(description.metadata)

@@ -58,7 +58,8 @@ def run(argv: Sequence[str]) -> int:
             f"couldn't bind to {settings.hostname}:{settings.port}: {error.strerror}"
             " (is another server running there? choose another with --port)"
         )
-    engine = Engine(engine_settings(settings), partial(open_model, Path(settings.model)))
+    load = partial(open_model, Path(settings.model), n_ctx=_context_of_one(settings))
+    engine = Engine(engine_settings(settings), load)
     server = Server(settings, engine)
     return asyncio.run(_serve(server, listener))
 
@@ -68,6 +69,13 @@ def _effective(settings: Settings) -> Settings:
     if settings.n_parallel < 0:
         return replace(settings, n_parallel=4, kv_unified=True)
     return settings
+
+
+def _context_of_one(settings: Settings) -> int | None:
+    """Tokens that one sequence may have; None where the model's own context decides."""
+    if not settings.n_ctx:
+        return None
+    return settings.n_ctx if settings.kv_unified else settings.n_ctx // settings.n_parallel
 
 
 def engine_settings(settings: Settings) -> EngineSettings:

@@ -23,7 +23,9 @@ def write_folder(gguf: Path, folder: Path) -> None:
     weights = dict(tree_flatten(opened.model.parameters()))
     mx.save_safetensors(str(folder / "model.safetensors"), weights, metadata={"format": "mlx"})
     _write_tokenizer(dict(opened.description.metadata), folder)
-    config = {**opened.description.config, "eos_token_id": opened.tokenizer.eos}
+    # The weights keep GGUF's order of rows, which rotates pairs side by side.
+    config = {**opened.description.config, "rope_traditional": True}
+    config["eos_token_id"] = opened.tokenizer.eos
     (folder / "config.json").write_text(json.dumps(config))
 
 
