@@ -14,6 +14,7 @@ from generated.jsontext import Json, JsonError
 from generated.options import Settings
 from generated.requests.chat_completions import ChatCompletionsRequest, read_chat_completions
 from handlers.chat_formats import (
+    CONTENT_ONLY,
     PEG_GEMMA4,
     PEG_MINIMAX_M3,
     PEG_NATIVE,
@@ -25,6 +26,7 @@ from handlers.chat_formats import (
     supports_thinking,
 )
 from handlers.chat_history import adjusted
+from handlers.chat_legacy import legacy_prompt
 from handlers.chat_messages import (
     Message,
     check_messages,
@@ -32,7 +34,7 @@ from handlers.chat_messages import (
     parse_messages,
     parse_tools,
 )
-from handlers.chat_output import ChatOutput
+from handlers.chat_output import PURE_CONTENT, ChatOutput
 from handlers.chat_template import ChatTemplate, TemplateFailed, now_variables
 from handlers.reading import checked_reasoning_format
 from handlers.server import Server
@@ -89,6 +91,8 @@ def _read(settings: Settings, default_template: ChatTemplate, body: Json) -> Cha
     extra, enable_thinking = _variables(settings, default_template, body, request)
     if wants_structure:
         raise errors.field_deferred(wants_structure)
+    if not settings.use_jinja:
+        return _without_jinja(settings, body, request, template, messages, add_generation_prompt)
     inputs = _inputs(template, messages, continuation)
     chat = _applied(
         settings,
@@ -112,6 +116,22 @@ def _read(settings: Settings, default_template: ChatTemplate, body: Json) -> Cha
         skips_prefill=_asked_continuation(body) != "" and not wire.value_or(body, "echo", False),
     )
     return ChatRequest(made, output)
+
+
+def _without_jinja(
+    settings: Settings,
+    body: Json,
+    request: ChatCompletionsRequest,
+    template: ChatTemplate,
+    messages: list[Message],
+    add_generation_prompt: bool,
+) -> ChatRequest:
+    """A chat in a format that upstream knows without Jinja; its answer is content alone."""
+    prompt = legacy_prompt(template.source, messages, add_generation_prompt)
+    if prompt is None:
+        raise errors.template_not_supported()
+    chat = Chat(prompt, "", PURE_CONTENT, format=CONTENT_ONLY, supports_thinking=False)
+    return ChatRequest(_completion(settings, body, request, chat), ChatOutput)
 
 
 # --- what the body asks for ---

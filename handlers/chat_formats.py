@@ -37,6 +37,7 @@ from handlers.chat_peg import (
 )
 from handlers.chat_template import ChatTemplate
 
+CONTENT_ONLY = 0
 PEG_NATIVE = 2
 PEG_GEMMA4 = 3
 PEG_MINIMAX_M3 = 4

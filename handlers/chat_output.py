@@ -9,7 +9,8 @@ from generated.api_error import ApiError
 from generated.errors import SERVER
 from handlers.chat_peg import Parser, Status, content, end, rest, seq
 
-_PURE_CONTENT = seq(content(rest), end)
+PURE_CONTENT = seq(content(rest), end)
+"""Everything that is generated is the answer."""
 _BLANKS = " \n\r\t"
 
 
@@ -38,7 +39,7 @@ class ChatOutput:
 
     def __init__(
         self,
-        parser: Parser = _PURE_CONTENT,
+        parser: Parser = PURE_CONTENT,
         *,
         format_name: str = "Content-only",
         generation_prompt: str = "",

@@ -528,6 +528,26 @@ def snippets_source() -> str:
     return f"[{cases}{{%- endif -%}}]"
 
 
+LEGACY: dict[str, dict[str, Any]] = {
+    "turns": CONVERSATIONS["turns"],
+    "two systems": {"messages": [_SYSTEM, _USER, _ANSWER, _SYSTEM, _MORE, _THOUGHT, _USER]},
+    "no system": {"messages": [_USER, {"role": "assistant", "content": " Hi \n"}, _MORE]},
+    "parts": CONVERSATIONS["parts"],
+    "results": {
+        "messages": [
+            _USER,
+            {"role": "assistant_tool_call", "content": "f()"},
+            {"role": "tool", "content": " 1 "},
+            {"role": "function", "content": "2"},
+        ]
+    },
+    "prefill": CONVERSATIONS["prefill"],
+    "no messages": {"messages": []},
+    "system alone": {"messages": [_SYSTEM], "add_generation_prompt": False},
+}
+"""Chats for the formats that need no Jinja."""
+
+
 def compact(deltas: list[Any]) -> list[Any]:
     """A stream's deltas, shorter: `["content", "ab"]` is one for each character.
 

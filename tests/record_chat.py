@@ -1,12 +1,13 @@
 """Records what the reference says about chats: `python -m tests.record_chat LLAMA_SERVER`.
 
 Writes tests/data/chat/*.json for what tests/chat_cases.py lists, with the made Llama model;
-only `language.json` with `language` as another argument:
+only one of the last two with its name as another argument:
 
 - `prompts.json`: for every template its `chat_template_caps` and the prompts of CONVERSATIONS
 - `bodies.json`: the answers to BODIES
 - `spoken.json`: for every template what becomes of SPOKEN, plainly and streamed
 - `language.json`: what becomes of SNIPPETS, and the complaints about BROKEN
+- `legacy.json`: the prompts of LEGACY with `--no-jinja`, for every format that has a name
 """
 
 import json
@@ -23,10 +24,12 @@ from typing import Any
 
 import httpx
 
+from handlers.chat_legacy import FORMATS
 from tests.chat_cases import (
     BODIES,
     BROKEN,
     CONVERSATIONS,
+    LEGACY,
     N_ELSEWHERE,
     RECORDS,
     SNIPPETS,
@@ -46,7 +49,7 @@ _MERGED_TOKENS = range(259, 265)
 class Reference:
     """The reference with one template."""
 
-    def __init__(self, program: str, model: Path, template: Path) -> None:
+    def __init__(self, program: str, model: Path, *arguments: str) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -54,7 +57,7 @@ class Reference:
         self._process = subprocess.Popen(
             [
                 *(program, "-m", str(model), "--port", str(port), "-np", "1", "-t", "1"),
-                *("--no-warmup", "--chat-template-file", str(template)),
+                *("--no-warmup", *arguments),
             ],
             stdout=self._log,
             stderr=subprocess.STDOUT,
@@ -104,20 +107,32 @@ class Reference:
         return found
 
 
-def record(program: str, *, all_files: bool) -> None:
-    """Write the files."""
+def record(program: str, only: str) -> None:
+    """Write the files, or only one of them."""
     with tempfile.TemporaryDirectory() as directory:
         model = Path(directory) / "made.gguf"
         write("llama", model)
-        _write("language", _language(program, model, Path(directory) / "template.jinja"))
-        if all_files:
+        if only in ("", "language"):
+            _write("language", _language(program, model, Path(directory) / "template.jinja"))
+        if only in ("", "legacy"):
+            _write("legacy", _legacy(program, model))
+        if not only:
             _record_templates(program, model)
+
+
+def _legacy(program: str, model: Path) -> dict[str, Any]:
+    found = {}
+    for name in FORMATS.keys() - {"dots1"}:
+        arguments = ("--no-jinja", "--chat-template", name)
+        with _started(program, model, *arguments) as reference:
+            found[name] = {k: reference.post("/apply-template", b) for k, b in LEGACY.items()}
+    return dict(sorted(found.items()))
 
 
 def _record_templates(program: str, model: Path) -> None:
     prompts, spoken, bodies = {}, {}, {}
     for name, path in TEMPLATES.items():
-        with _started(program, model, path) as reference:
+        with _started(program, model, "--chat-template-file", str(path)) as reference:
             prompts[name] = _prompts(reference)
             spoken[name] = _spoken(reference)
             if name == "alternating":
@@ -128,8 +143,8 @@ def _record_templates(program: str, model: Path) -> None:
 
 
 @contextmanager
-def _started(program: str, model: Path, template: Path) -> Iterator[Reference]:
-    reference = Reference(program, model, template)
+def _started(program: str, model: Path, *arguments: str) -> Iterator[Reference]:
+    reference = Reference(program, model, *arguments)
     try:
         if not reference.is_ready():
             raise SystemExit(reference.log())
@@ -174,7 +189,7 @@ def _spoken_in(reference: Reference, chat: dict[str, Any]) -> dict[str, Any]:
 def _language(program: str, model: Path, template: Path) -> dict[str, Any]:
     template.write_text(snippets_source())
     rendered = {}
-    with _started(program, model, template) as reference:
+    with _started(program, model, "--chat-template-file", str(template)) as reference:
         for number, snippet in enumerate(SNIPPETS):
             body = {
                 "messages": [{"role": "user", "content": "x"}],
@@ -188,7 +203,7 @@ def _language(program: str, model: Path, template: Path) -> dict[str, Any]:
 def _complaint(program: str, model: Path, template: Path, source: str) -> str:
     """What the reference says of a template before it gives up."""
     template.write_text(source)
-    reference = Reference(program, model, template)
+    reference = Reference(program, model, "--chat-template-file", str(template))
     try:
         if reference.is_ready():
             raise SystemExit(f"the reference takes {source!r}")
@@ -218,4 +233,4 @@ def _line(value: Any) -> str:
 
 
 if __name__ == "__main__":
-    record(sys.argv[1], all_files="language" not in sys.argv)
+    record(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "")
