@@ -20,7 +20,7 @@ def parse_grammar(text: str, vocab: Vocab | None, root: str = "root") -> Grammar
 
     Raises GrammarError. Its `detail` is the text that llama.cpp logs, where it has one.
     """
-    parser = _Parser(Source(text.encode(errors="surrogatepass"), vocab))
+    parser = _Parser(Source(text.encode(errors="surrogateescape"), vocab))
     parser.parse()
     names = tuple(parser.numbers)
     if not parser.rules:
