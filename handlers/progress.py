@@ -1,4 +1,4 @@
-"""Shows how far something is: a bar on a terminal, a line now and then elsewhere."""
+"""Shows on a terminal how far something is; says nothing elsewhere."""
 
 import sys
 import time
@@ -6,15 +6,18 @@ from types import TracebackType
 from typing import TextIO
 
 _WIDTH = 30
+_CLEAR = "\r\x1b[K"
 
 
 class ProgressBar:
-    """A bar on standard error, drawn anew at each update; only on a terminal."""
+    """A bar on standard error, drawn anew when it has grown; gone when it is full."""
 
     def __init__(self, title: str, stream: TextIO = sys.stderr) -> None:
+        """Nothing is drawn unless `stream` is a terminal."""
         self.title = title
         self.stream = stream
-        self.on_terminal = stream.isatty()
+        self._on_terminal = stream.isatty()
+        self._percent = -1
         self._started = time.monotonic()
 
     def __enter__(self) -> "ProgressBar":
@@ -23,12 +26,20 @@ class ProgressBar:
 
     def update(self, part: float) -> None:
         """Show that `part` of 1 is done; may be called from any thread."""
-        if not self.on_terminal:
+        percent = round(100 * part)
+        if not self._on_terminal or percent <= self._percent:
             return
-        done = round(_WIDTH * min(1.0, part))
+        self._percent = percent
+        if percent >= 100:
+            self._write(_CLEAR)
+            return
+        done = _WIDTH * percent // 100
         bar = "█" * done + "·" * (_WIDTH - done)
         seconds = time.monotonic() - self._started
-        self.stream.write(f"\r{self.title} {bar} {part:4.0%} {seconds:5.1f} s")
+        self._write(f"\r{self.title} {bar} {percent:3}% {seconds:4.1f} s")
+
+    def _write(self, text: str) -> None:
+        self.stream.write(text)
         self.stream.flush()
 
     def __exit__(
@@ -37,6 +48,5 @@ class ProgressBar:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self.on_terminal:
-            self.stream.write("\r\x1b[K")
-            self.stream.flush()
+        if self._on_terminal and self._percent < 100:
+            self._write(_CLEAR)
