@@ -15,7 +15,8 @@ import numpy as np
 from mlx_lm.models import base
 from mlx_lm.models.cache import KVCache
 
-from engine.cache import LayerCaches, token_array
+from engine.cache import token_array
+from engine.cache_layers import LayerCaches
 
 log = logging.getLogger(__name__)
 

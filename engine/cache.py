@@ -1,16 +1,31 @@
 """One slot's KV cache together with the tokens it holds, so that the two can't part."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
-from mlx_lm.models.cache import can_trim_prompt_cache, trim_prompt_cache
 
-LayerCaches = list[Any]
-"""mlx-lm's cache objects, one for each layer of the model."""
-
+from engine.cache_layers import LayerCaches, can_always_trim, copied
+from engine.rotation import KeyRotation
 
 _BLOCK = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The layers that can't be rolled back, as they were after so many tokens."""
+
+    n_tokens: int
+    id_task: int
+    """The task it was made for."""
+    layers: dict[int, Any]
+    """Cache objects by the layer's number; never to be written to."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, in bytes."""
+        return sum(layer.nbytes for layer in self.layers.values())
 
 
 class SequenceCache:
@@ -22,6 +37,7 @@ class SequenceCache:
         self.layers = make_layers()
         self.tokens: list[int] = []
         """Change through the methods only."""
+        self.checkpoints: list[Checkpoint] = []
 
     def common_prefix(self, tokens: list[int]) -> int:
         """How many tokens this cache and `tokens` begin with in common."""
@@ -36,23 +52,58 @@ class SequenceCache:
     def keep_first(self, n_tokens: int) -> int:
         """Forget all but the first `n_tokens`; returns how many could be kept.
 
-        Caches that can't be rolled back (recurrent state, a sliding window that has moved on)
-        are emptied unless nothing has to go.
+        What can't be rolled back (recurrent state, a sliding window that has moved on) goes back
+        to the last checkpoint before that, or is emptied without one.
         """
-        surplus = len(self.tokens) - n_tokens
-        if surplus <= 0:
+        if n_tokens >= len(self.tokens):
             return len(self.tokens)
-        if n_tokens == 0 or not can_trim_prompt_cache(self.layers):
+        if n_tokens == 0:
             self.clear()
+        elif all(layer.is_trimmable() for layer in self.layers):
+            self._trim_to(n_tokens, self.layers)
         else:
-            trim_prompt_cache(self.layers, surplus)
-            del self.tokens[n_tokens:]
+            self._go_back_to_checkpoint(n_tokens)
         return len(self.tokens)
+
+    def drop(self, start: int, end: int, rotation: KeyRotation) -> None:
+        """Forget tokens `start` to `end` (not included); later ones move up to their places."""
+        count = len(self.tokens)
+        self._arrange([(0, start, 0), (end, count, start - end)], rotation)
+
+    def reuse_chunks(
+        self, tokens: list[int], n_past: int, smallest: int, rotation: KeyRotation
+    ) -> int:
+        """Move pieces of at least `smallest` tokens to where `tokens` has them.
+
+        `n_past` is the common prefix; returns how many tokens of it and of the pieces in a row
+        the cache begins with now, all in common with `tokens`. The search is llama-server's:
+        pieces are taken in the cache's order, each straight after the one before.
+        """
+        pieces, head, at = [(0, n_past, 0)], n_past, n_past
+        while head < len(self.tokens) and at < len(tokens):
+            n_match = self._match(head, tokens, at)
+            if n_match >= smallest:
+                pieces.append((head, head + n_match, at - head))
+                head, at = head + n_match, at + n_match
+            else:
+                head += 1
+        if len(pieces) > 1:
+            self._arrange(pieces, rotation)
+        return at
 
     def clear(self) -> None:
         """Forget everything, whatever state an interrupted evaluation left behind."""
         self.layers = self._make_layers()
         self.tokens = []
+        self.checkpoints = []
+
+    def copy(self) -> "SequenceCache":
+        """The same once more; memory is shared as long as neither changes."""
+        twin = SequenceCache(self._make_layers)
+        twin.layers = [copied(layer) for layer in self.layers]
+        twin.tokens = list(self.tokens)
+        twin.checkpoints = list(self.checkpoints)
+        return twin
 
     def evaluated(self, tokens: Sequence[int]) -> None:
         """The model ran over `tokens` with these layers and the outcome is computed."""
@@ -63,9 +114,66 @@ class SequenceCache:
         return [layer.state for layer in self.layers]
 
     @property
+    def needs_checkpoints(self) -> bool:
+        """Whether some layer can't be rolled back whenever asked to."""
+        return not all(can_always_trim(layer) for layer in self.layers)
+
+    def add_checkpoint(self, id_task: int, most: int, min_step: int) -> None:
+        """Remember the state as it is now; by llama-server's rules older ones make room for it.
+
+        Of other tasks' checkpoints none stays within `min_step` tokens after another.
+        """
+        kept: list[Checkpoint] = []
+        for old in self.checkpoints:
+            near = bool(kept) and old.n_tokens <= kept[-1].n_tokens + min_step
+            if old.id_task == id_task or not near:
+                kept.append(old)
+        layers = {n: copied(x) for n, x in enumerate(self.layers) if not can_always_trim(x)}
+        new = Checkpoint(len(self.tokens), id_task, layers)
+        kept = [old for old in kept if old.n_tokens != new.n_tokens]
+        self.checkpoints = [*kept[max(0, len(kept) + 1 - most) :], new]
+
+    @property
     def nbytes(self) -> int:
         """Memory held, in bytes."""
-        return sum(layer.nbytes for layer in self.layers)
+        held: int = sum(layer.nbytes for layer in self.layers)
+        return held + sum(checkpoint.nbytes for checkpoint in self.checkpoints)
+
+    def _match(self, head: int, tokens: list[int], at: int) -> int:
+        """How many tokens from `head` on here are those from `at` on in `tokens`."""
+        limit = min(len(self.tokens) - head, len(tokens) - at)
+        n_match = 0
+        while n_match < limit and self.tokens[head + n_match] == tokens[at + n_match]:
+            n_match += 1
+        return n_match
+
+    def _arrange(self, pieces: list[tuple[int, int, int]], rotation: KeyRotation) -> None:
+        """Keep only `pieces` (start, end, distance to move), which follow each other then."""
+        for number, layer in enumerate(self.layers):
+            keys, values = layer.keys, layer.values
+            moved = [rotation.moved(number, keys[..., a:b, :], by) for a, b, by in pieces]
+            kept = [values[..., a:b, :] for a, b, _ in pieces]
+            layer.keys = mx.concatenate(moved, axis=2)
+            layer.values = mx.concatenate(kept, axis=2)
+            layer.offset = sum(b - a for a, b, _ in pieces)
+        mx.eval(self.states())
+        self.tokens = [token for a, b, _ in pieces for token in self.tokens[a:b]]
+
+    def _trim_to(self, n_tokens: int, layers: LayerCaches) -> None:
+        for layer in layers:
+            layer.trim(len(self.tokens) - n_tokens)
+        del self.tokens[n_tokens:]
+        self.checkpoints = [c for c in self.checkpoints if c.n_tokens <= n_tokens]
+
+    def _go_back_to_checkpoint(self, n_tokens: int) -> None:
+        found = [c for c in self.checkpoints if c.n_tokens <= n_tokens]
+        if not found:
+            self.clear()
+            return
+        saved = found[-1].layers
+        self._trim_to(found[-1].n_tokens, [x for x in self.layers if can_always_trim(x)])
+        for number, layer in saved.items():
+            self.layers[number] = copied(layer)
 
 
 def token_array(tokens: Sequence[int]) -> mx.array:

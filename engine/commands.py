@@ -28,7 +28,7 @@ class Command(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """Serve a task."""
+    """Serve a task, and its children with it."""
 
     request: Request
 
@@ -37,8 +37,9 @@ class Submit:
         scheduler.submit(self.request)
 
     def refuse(self, kind: FailureKind, message: str) -> None:
-        """Fail the task."""
-        send(self.request, Failed(kind, message))
+        """Fail the task and its children."""
+        for request in self.request.everyone:
+            send(request, Failed(kind, message))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,9 @@ import itertools
 import logging
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Literal, TypeVar
 
 import mlx.core as mx
@@ -101,9 +102,17 @@ class Engine:
         `sink` gets its events on the engine's thread, possibly before this returns; the last is
         a Final or a Failed. A sink that raises has its task cancelled.
         """
-        request = Request(next(self._ids), task, sink)
-        self._put(Submit(request))
-        return request.id
+        return self.submit_together([(task, sink)])[0]
+
+    def submit_together(self, tasks: Sequence[tuple[CompletionTask, Sink]]) -> list[int]:
+        """Serve tasks that share one prompt and return their ids.
+
+        The prompt is evaluated once, for the first task; all start together, each in a slot of
+        its own, so there must be no more of them than slots.
+        """
+        requests = [Request(next(self._ids), task, sink) for task, sink in tasks]
+        self._put(Submit(replace(requests[0], children=tuple(requests[1:]))))
+        return [request.id for request in requests]
 
     def cancel(self, task_id: int) -> None:
         """Drop a task; its slot is free after the step that is running. No event tells of it."""

@@ -23,6 +23,13 @@ class Request:
     id: int
     task: CompletionTask
     sink: Sink
+    children: "tuple[Request, ...]" = ()
+    """Tasks with the same prompt, which is evaluated once for all of them."""
+
+    @property
+    def everyone(self) -> "tuple[Request, ...]":
+        """This request and its children."""
+        return (self, *self.children)
 
 
 class Stage(Enum):
@@ -32,6 +39,8 @@ class Stage(Enum):
     """Assigned; nothing was looked at yet."""
     PROMPT = auto()
     """Its prompt is being evaluated."""
+    WAITING = auto()
+    """Its prompt is being evaluated in its parent's slot."""
     GENERATING = auto()
     """All but the last token of its prompt is evaluated."""
 
@@ -45,6 +54,8 @@ class Run:
     text: TextStream
     n_predict: int
     """The limit that holds for this task; -1 for none."""
+    parent: "Run | None" = None
+    """The task in whose slot the prompt is evaluated, if that isn't this one."""
     stage: Stage = Stage.STARTED
     clock: Clock = field(default_factory=Clock)
     next_token: int = -1
@@ -62,6 +73,11 @@ class Run:
     def task(self) -> CompletionTask:
         """The task being served."""
         return self.request.task
+
+    @property
+    def shares_prompt(self) -> bool:
+        """Whether other tasks were started with the same prompt."""
+        return self.parent is not None or bool(self.request.children)
 
     @property
     def n_remaining(self) -> int:

@@ -2,6 +2,7 @@
 
 import logging
 from collections import deque
+from dataclasses import replace
 from typing import Any
 
 import mlx.core as mx
@@ -12,10 +13,14 @@ from engine.batching import forward, largest_exact_batch
 from engine.cache import SequenceCache, token_array
 from engine.events import Begin, Candidate, Event, Failed, FailureKind, Progress, TokenProbs
 from engine.metrics import Metrics
+from engine.prompt_cache import PromptCache
+from engine.rotation import key_rotation
 from engine.run import Request, Run, Stage, send
 from engine.sampling import Sampler, SamplingParams
 from engine.settings import ContextSizes, EngineSettings
 from engine.slot import Slot, SlotView
+from engine.slot_pool import SlotPool
+from engine.task import CompletionTask
 from engine.text import TextStream
 from engine.timings import now_us
 from engine.vocabulary import SamplingVocabulary, Vocabulary
@@ -40,10 +45,11 @@ class Scheduler:
         self._waiting: deque[Request] = deque()
         self._gone: list[int] = []
         self._metrics = Metrics()
-        self._slots = [
-            Slot(id, sizes.n_ctx_slot, SequenceCache(lambda: make_prompt_cache(model)))
-            for id in range(sizes.n_slots)
-        ]
+        self._slots = _slots(model, settings, sizes)
+        self._rotation = key_rotation(model, make_prompt_cache(model))
+        self._ctx_shift = settings.ctx_shift and self._rotation is not None
+        if settings.ctx_shift and not self._ctx_shift:
+            log.warning("this model's cache can't be shifted: a full context ends the generation")
         trial = [make_prompt_cache(model) for _ in range(sizes.n_slots)]
         self._batch = largest_exact_batch(model, trial)
         log.info("%d slots, decoded in batches of %d", sizes.n_slots, self._batch)
@@ -52,6 +58,7 @@ class Scheduler:
         """Serve everyone once: each generating slot comes out one token further."""
         self._drop_the_gone()
         self._admit()
+        self._shift_full_contexts()
         n_prompt_tokens = self._prefill()
         decoded = self._decode()
         if n_prompt_tokens or decoded:
@@ -69,16 +76,25 @@ class Scheduler:
         self._waiting.append(request)
 
     def cancel(self, task_id: int) -> None:
-        """Forget a task, waiting or running, without a further event."""
-        self._waiting = deque(request for request in self._waiting if request.id != task_id)
+        """Forget a task, waiting or running, without a further event.
+
+        Children that still need its prompt are forgotten with it.
+        """
+        self._waiting = deque(
+            replace(request, children=tuple(c for c in request.children if c.id != task_id))
+            for request in self._waiting
+            if request.id != task_id
+        )
         for slot in self._slots:
             if slot.run is not None and slot.run.request.id == task_id:
+                for child_slot, child in self._waiting_for(slot.run):
+                    self._release(child_slot, child)
                 self._release(slot, slot.run)
 
     def fail_all(self, kind: FailureKind, message: str) -> None:
         """End every task, waiting or running, and empty the caches of those that ran."""
         while self._waiting:
-            send(self._waiting.popleft(), Failed(kind, message))
+            self._refuse(self._waiting.popleft(), kind, message)
         self.fail_running(kind, message)
 
     def fail_running(self, kind: FailureKind, message: str) -> None:
@@ -90,7 +106,7 @@ class Scheduler:
 
     def slots(self) -> list[SlotView]:
         """Every slot as it is now."""
-        return [slot.view() for slot in self._slots]
+        return self._slots.views()
 
     def metrics(self, *, reset_recent: bool) -> Metrics:
         """A copy of the counts; with `reset_recent` the rates start afresh."""
@@ -105,48 +121,49 @@ class Scheduler:
 
     def _admit(self) -> None:
         """Put every waiting task whose slot is free into it, first come, first served."""
-        if not self._waiting or all(slot.run is not None for slot in self._slots):
-            return
         for request in tuple(self._waiting):
+            if not self._slots.any_free:
+                return
             try:
-                slot = self._choose_slot(request)
-                if slot is None:
+                chosen = self._slots.choose(request.task, len(request.children))
+                if chosen is None and request.children:
+                    # Whoever came later could keep it from ever finding enough free slots.
+                    return
+                if chosen is None:
                     continue
-                self._launch(slot, request)
+                self._launch(*chosen, request)
             except Exception as error:
                 log.exception("task %d", request.id)
-                send(request, Failed("server", f"got exception: {error}"))
+                self._refuse(request, "server", f"got exception: {error}")
             self._waiting.remove(request)
 
-    def _choose_slot(self, request: Request) -> Slot | None:
-        """The slot asked for, else the one with most of the prompt, else the longest unused."""
-        wanted, prompt = request.task.id_slot, request.task.prompt
-        if wanted != -1:
-            slot = self._slots[(wanted & 0xFFFF_FFFF_FFFF_FFFF) % len(self._slots)]
-            return slot if slot.run is None else None
-        free = [slot for slot in self._slots if slot.run is None]
-        threshold = self._settings.slot_prompt_similarity
-        if threshold and prompt:
-            shares = [(slot.cache.common_prefix(prompt) / len(prompt), slot) for slot in free]
-            best = max((share for share, _ in shares), default=0.0)
-            if best > threshold:
-                return next(slot for share, slot in shares if share == best)
-        # Of slots used equally long ago upstream takes the last.
-        return min(reversed(free), key=lambda slot: slot.t_last_used, default=None)
-
-    def _launch(self, slot: Slot, request: Request) -> None:
-        task = request.task
-        if not all(0 <= token < self._vocabulary.n_tokens for token in task.prompt):
-            send(request, Failed("invalid_request", "Prompt contains invalid tokens"))
+    def _launch(self, slot: Slot, others: list[Slot], request: Request) -> None:
+        """Put a task into its slot and its children into `others`, all or none of them."""
+        if not all(0 <= token < self._vocabulary.n_tokens for token in request.task.prompt):
+            self._refuse(request, "invalid_request", "Prompt contains invalid tokens")
             return
         try:
-            sampler = self._new_sampler(task.sampling)
+            run, *children = [self._new_run(one) for one in request.everyone]
         except Exception as error:
             message = f"Failed to initialize samplers: {error}"
-            send(request, Failed("invalid_request", message))
+            self._refuse(request, "invalid_request", message)
             return
+        slot.run = run
+        for other, child in zip(others, children, strict=True):
+            child.parent, child.stage = run, Stage.WAITING
+            other.run = child
+        self._slots.started()
+
+    def _new_run(self, request: Request) -> Run:
+        task = request.task
         n_predict = task.n_predict if task.n_predict != -1 else self._settings.n_predict
-        slot.run = Run(request, sampler, TextStream(task.stop, task.n_indent), n_predict)
+        sampler = self._new_sampler(task.sampling)
+        return Run(request, sampler, TextStream(task.stop, task.n_indent), n_predict)
+
+    def _refuse(self, request: Request, kind: FailureKind, message: str) -> None:
+        """Tell a request that isn't in a slot, and its children, that they failed."""
+        for one in request.everyone:
+            send(one, Failed(kind, message))
 
     def _new_sampler(self, params: SamplingParams) -> Sampler:
         vocabulary = self._vocabulary
@@ -168,7 +185,9 @@ class Scheduler:
         Returns how many tokens it were.
         """
         budget = self._chunk
-        for slot, run in self._running(Stage.STARTED, Stage.PROMPT):
+        for slot, run in sorted(
+            self._running(Stage.STARTED, Stage.PROMPT), key=lambda pair: pair[1].request.id
+        ):
             if budget <= 0:
                 break
             try:
@@ -185,7 +204,8 @@ class Scheduler:
         task = run.task
         n_prompt = len(task.prompt)
         if n_prompt == 0:
-            self._finish(slot, run)
+            for pair in [(slot, run), *self._waiting_for(run)]:
+                self._finish(*pair)
             return False
         if n_prompt >= slot.n_ctx:
             message = (
@@ -194,7 +214,7 @@ class Scheduler:
             )
             self._fail(slot, run, "exceed_context_size", message)
             return False
-        n_past = slot.cache.common_prefix(task.prompt) if task.cache_prompt else 0
+        n_past = self._reusable(slot.cache, task)
         # The last token is always evaluated: its logits are needed.
         n_past = slot.cache.keep_first(min(n_past, n_prompt - 1))
         run.clock.n_prompt_cached = n_past
@@ -207,10 +227,19 @@ class Scheduler:
             self._emit(run, Begin(n_prompt, n_past))
         return True
 
+    def _reusable(self, cache: SequenceCache, task: CompletionTask) -> int:
+        """How many tokens of a task's prompt the cache begins with, pieces of it moved there."""
+        if not task.cache_prompt:
+            return 0
+        n_past = cache.common_prefix(task.prompt)
+        if task.n_cache_reuse > 0 and self._rotation is not None:
+            n_past = cache.reuse_chunks(task.prompt, n_past, task.n_cache_reuse, self._rotation)
+        return n_past
+
     def _evaluate_prompt(self, slot: Slot, run: Run, budget: int) -> int:
         """Evaluate at most `budget` more tokens of the prompt; returns how many it were."""
         prompt, done = run.task.prompt, len(slot.cache.tokens)
-        chunk = prompt[done : min(done + budget, len(prompt) - 1)]
+        chunk = prompt[done : min(done + budget, self._next_stop(slot.cache, len(prompt)))]
         if chunk:
             started = now_us()
             self._model(token_array(chunk), cache=slot.cache.layers)
@@ -218,12 +247,61 @@ class Scheduler:
             slot.cache.evaluated(chunk)
             run.clock.prompt_evaluated(len(chunk))
             self._metrics.add_prompt(len(chunk), now_us() - started)
+            self._add_checkpoint_when_due(slot, run)
             self._report_progress_when_due(slot, run)
         if len(slot.cache.tokens) == len(prompt) - 1:
             run.sampler.prime(prompt)
             run.next_token = prompt[-1]
             run.stage = Stage.GENERATING
         return len(chunk)
+
+    def _checkpoints(self, n_prompt: int) -> list[int]:
+        """Where in a prompt checkpoints are made: near its end, as llama-server does."""
+        near = (n_prompt - self._settings.n_ubatch - 4, n_prompt - 4)
+        return [at for at in near if at > 0]
+
+    def _next_stop(self, cache: SequenceCache, n_prompt: int) -> int:
+        """Where the next chunk has to end at the latest."""
+        stops = self._checkpoints(n_prompt) if self._wants_checkpoints(cache) else []
+        return min((at for at in stops if at > len(cache.tokens)), default=n_prompt - 1)
+
+    def _add_checkpoint_when_due(self, slot: Slot, run: Run) -> None:
+        cache, settings = slot.cache, self._settings
+        due = len(cache.tokens) in self._checkpoints(len(run.task.prompt))
+        if due and self._wants_checkpoints(cache):
+            most, min_step = settings.n_ctx_checkpoints, settings.checkpoint_min_step
+            cache.add_checkpoint(run.request.id, most, min_step)
+
+    def _wants_checkpoints(self, cache: SequenceCache) -> bool:
+        return self._settings.n_ctx_checkpoints > 0 and cache.needs_checkpoints
+
+    # Shift: make room in slots that are full.
+
+    def _shift_full_contexts(self) -> None:
+        """Before a slot's last place is taken, drop tokens between those kept and the newest."""
+        if not self._ctx_shift:
+            return
+        for slot, run in self._running(Stage.GENERATING):
+            if len(slot.cache.tokens) + 1 < slot.n_ctx:
+                continue
+            if run.shares_prompt:
+                message = "context shift cannot be used for shared prompt"
+                self._fail(slot, run, "server", message)
+                continue
+            try:
+                self._shift(slot, run)
+            except Exception as error:
+                self._fail_with(slot, run, error)
+
+    def _shift(self, slot: Slot, run: Run) -> None:
+        task, n_tokens = run.task, len(slot.cache.tokens)
+        n_keep = task.n_keep if task.n_keep >= 0 else len(task.prompt)
+        n_keep = min(n_keep + self._vocabulary.add_bos, slot.n_ctx - 4)
+        n_left = n_tokens - n_keep
+        n_discard = min(task.n_discard or n_left // 2, n_left - 1)
+        if n_discard > 0 and self._rotation is not None:
+            slot.cache.drop(n_keep, n_keep + n_discard, self._rotation)
+        run.truncated = True
 
     # Decode: one step for every slot that has a next token.
 
@@ -247,7 +325,20 @@ class Scheduler:
                 n_prompt_tokens += 1
         if n_prompt_tokens:
             self._metrics.add_prompt(n_prompt_tokens, now_us() - started)
-        return [(slot, run, row) for (slot, run), row in zip(generating, rows, strict=True)]
+        decoded = [(slot, run, row) for (slot, run), row in zip(generating, rows, strict=True)]
+        for slot, run, row in tuple(decoded):
+            decoded += [(*child, row) for child in self._share_prompt(slot, run)]
+        return sorted(decoded, key=lambda one: one[0].id)
+
+    def _share_prompt(self, slot: Slot, run: Run) -> list[tuple[Slot, Run]]:
+        """Give the children that waited for a prompt their copies of it."""
+        children = self._waiting_for(run)
+        for other, child in children:
+            other.cache = slot.cache.copy()
+            child.clock = replace(run.clock)
+            child.sampler.prime(child.task.prompt)
+            child.stage = Stage.GENERATING
+        return children
 
     def _forward(self, generating: list[tuple[Slot, Run]]) -> Logits:
         """Run the model over one token per slot: float32 [slots, V]."""
@@ -289,8 +380,8 @@ class Scheduler:
                 self._emit(run, run.token_event(token, shown, probs))
             elif probs is not None:
                 run.probs.append(probs)
-        context_full = len(slot.cache.tokens) + 1 >= slot.n_ctx
-        run.check_limits(shown, eog=eog, context_full=context_full)
+        full = len(slot.cache.tokens) + 1 >= slot.n_ctx
+        run.check_limits(shown, eog=eog, context_full=full and not self._ctx_shift)
 
     def _probs(self, run: Run, token: int, text: bytes) -> TokenProbs:
         """The probabilities a client asked for, of the token just sampled."""
@@ -318,6 +409,7 @@ class Scheduler:
         if not cache_is_good:
             slot.cache.clear()
         if out_of_memory(error):
+            self._slots.free_memory()
             mx.clear_cache()
             self._fail(slot, run, "unavailable", f"out of memory: {error}")
         else:
@@ -326,13 +418,17 @@ class Scheduler:
     def _fail(self, slot: Slot, run: Run, kind: FailureKind, message: str) -> None:
         exceeded = kind == "exceed_context_size"
         n_prompt_tokens, n_ctx = (len(run.task.prompt), slot.n_ctx) if exceeded else (0, 0)
-        self._release(slot, run)
-        self._emit(run, Failed(kind, message, n_prompt_tokens, n_ctx))
+        for one_slot, one in [*self._waiting_for(run), (slot, run)]:
+            self._release(one_slot, one)
+            self._emit(one, Failed(kind, message, n_prompt_tokens, n_ctx))
 
     def _release(self, slot: Slot, run: Run) -> None:
         if run.clock.n_decoded > 0:
             self._metrics.add_generation(run.clock)
         slot.release(now_us())
+        if run.parent is not None:
+            # The parent's slot has the prompt.
+            slot.cache.clear()
 
     # Telling.
 
@@ -367,16 +463,36 @@ class Scheduler:
     # Counting.
 
     def _running(self, *stages: Stage) -> list[tuple[Slot, Run]]:
-        """Slots whose task is at one of `stages`, the oldest task first."""
+        """Slots whose task is at one of `stages`."""
         running = [(slot, slot.run) for slot in self._slots if slot.run is not None]
-        chosen = [(slot, run) for slot, run in running if run.stage in stages]
-        return sorted(chosen, key=lambda pair: pair[1].request.id)
+        return [(slot, run) for slot, run in running if run.stage in stages]
+
+    def _waiting_for(self, parent: Run) -> list[tuple[Slot, Run]]:
+        """The slots whose task needs this one's prompt."""
+        waiting = self._running(Stage.WAITING) if parent.request.children else []
+        return [(slot, run) for slot, run in waiting if run.parent is parent]
 
     def _count_step(self) -> None:
         self._metrics.n_decode += 1
         self._metrics.n_busy_slots += sum(slot.run is not None for slot in self._slots)
         longest = max(len(slot.cache.tokens) for slot in self._slots)
         self._metrics.n_tokens_max = max(self._metrics.n_tokens_max, longest)
+
+
+def _slots(model: Any, settings: EngineSettings, sizes: ContextSizes) -> SlotPool:
+    """As many empty slots as there are to be, and the prompt cache if there is to be one."""
+    slots = [
+        Slot(id, sizes.n_ctx_slot, SequenceCache(lambda: make_prompt_cache(model)))
+        for id in range(sizes.n_slots)
+    ]
+    mib = settings.cache_ram_mib
+    return SlotPool(
+        slots,
+        PromptCache(mib, sizes.n_ctx) if mib else None,
+        similarity=settings.slot_prompt_similarity,
+        save_idle=settings.cache_idle_slots,
+        clear_idle=settings.kv_unified or settings.n_parallel < 0,
+    )
 
 
 def prefill_chunk(n_ubatch: int) -> int:

@@ -8,7 +8,7 @@ class EngineSettings:
     """llama-server's options under its names; token counts unless said otherwise."""
 
     n_ctx: int
-    """Context of all slots together; 0 takes the model's."""
+    """Context of all slots together; 0 takes the model's, for each slot if they don't share it."""
     n_parallel: int
     """Slots; negative means 4 that share one context (`kv_unified`)."""
     kv_unified: bool
@@ -23,6 +23,16 @@ class EngineSettings:
     """A slot is preferred if more than this share of the prompt is in its cache; 0 turns it off."""
     special: bool
     """Show the text of special tokens too."""
+    ctx_shift: bool
+    """When a slot is full, drop old tokens and go on; not with every model."""
+    cache_ram_mib: int
+    """MiB for prompts kept outside the slots; negative for no limit, 0 for none kept."""
+    cache_idle_slots: bool
+    """Keep the prompts of idle slots there when a task starts."""
+    n_ctx_checkpoints: int
+    """Most checkpoints of a slot, where the model's cache can't be rolled back."""
+    checkpoint_min_step: int
+    """Fewest tokens between the checkpoints that different tasks leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +53,9 @@ def context_sizes(settings: EngineSettings, n_ctx_train: int) -> ContextSizes:
     """Share the context out as llama-server does: sizes are rounded up to whole steps of 256."""
     automatic = settings.n_parallel < 0
     n_slots = 4 if automatic else max(1, settings.n_parallel)
-    n_ctx = _rounded_up(settings.n_ctx or n_ctx_train)
-    if automatic or settings.kv_unified:
+    shared = automatic or settings.kv_unified
+    n_ctx = _rounded_up(settings.n_ctx or n_ctx_train * (1 if shared else n_slots))
+    if shared:
         n_ctx_slot = n_ctx
     else:
         n_ctx_slot = _rounded_up(n_ctx // n_slots)

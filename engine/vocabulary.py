@@ -12,6 +12,10 @@ class Vocabulary(Protocol):
         """Token ids are below this."""
 
     @property
+    def add_bos(self) -> bool:
+        """Whether texts begin with a token of their own."""
+
+    @property
     def suppress(self) -> tuple[int, ...]:
         """Tokens that must not be sampled."""
 

@@ -29,9 +29,20 @@ class Settings:
     """Most prompt tokens evaluated in one forward pass. (-ub, --ubatch-size)"""
     n_keep: int = 0
     """Prompt tokens that survive a context shift; -1 keeps them all. (--keep)"""
+    n_ctx_checkpoints: int = 32
+    """Most checkpoints kept of one slot's context. (-ctxcp, --ctx-checkpoints,
+    --swa-checkpoints)"""
+    checkpoint_min_step: int = 8192
+    """Fewest tokens between two checkpoints; 0 is no minimum. (-cms, --checkpoint-min-step)"""
+    cache_ram_mib: int = 8192
+    """MiB for prompts kept in memory outside the slots; -1 is no limit, 0 none. (-cram,
+    --cache-ram)"""
     kv_unified: bool = False
     """Let all slots share one pool of context rather than an equal part each. (-kvu,
     --kv-unified, -no-kvu, --no-kv-unified)"""
+    cache_idle_slots: bool = True
+    """Save an idle slot's prompt to the memory of --cache-ram before another takes its place.
+    (--cache-idle-slots, --no-cache-idle-slots)"""
     ctx_shift: bool = False
     """Drop old tokens and go on when the context is full. (--context-shift, --no-context-shift)"""
     escape: bool = True
@@ -192,6 +203,8 @@ class Settings:
     cache_prompt: bool = True
     """Reuse what a slot still has of the prompt, unless the request says otherwise.
     (--cache-prompt, --no-cache-prompt)"""
+    n_cache_reuse: int = 0
+    """Smallest piece reused from a prompt that changed before it; 0 reuses none. (--cache-reuse)"""
     endpoint_metrics: bool = False
     """Serve /metrics for Prometheus. (--metrics)"""
     endpoint_props: bool = False
@@ -504,13 +517,9 @@ OPTIONS: tuple[Option, ...] = (
         env="LLAMA_ARG_CTX_CHECKPOINTS",
         value=("N",),
         read=values.int32(),
+        setting="n_ctx_checkpoints",
         default=32,
         description="Most checkpoints kept of one slot's context.",
-        status="inert",
-        reason=(
-            "checkpoints aren't built yet; a changed prompt is read again from where the cache "
-            "can be cut"
-        ),
     ),
     Option(
         section="server",
@@ -518,10 +527,9 @@ OPTIONS: tuple[Option, ...] = (
         env="LLAMA_ARG_CHECKPOINT_MIN_SPACING_NT",
         value=("N",),
         read=values.int32(reject=(0, None), invalid="checkpoint-min-step must be non-negative"),
+        setting="checkpoint_min_step",
         default=8192,
         description="Fewest tokens between two checkpoints; 0 is no minimum.",
-        status="inert",
-        reason="checkpoints aren't built yet",
     ),
     Option(
         section="server",
@@ -529,10 +537,9 @@ OPTIONS: tuple[Option, ...] = (
         env="LLAMA_ARG_CACHE_RAM",
         value=("N",),
         read=values.int32(),
+        setting="cache_ram_mib",
         default=8192,
         description="MiB for prompts kept in memory outside the slots; -1 is no limit, 0 none.",
-        status="inert",
-        reason="only the slots themselves keep prompts so far",
     ),
     Option(
         section="server",
@@ -549,13 +556,12 @@ OPTIONS: tuple[Option, ...] = (
         spellings=("--cache-idle-slots",),
         negative=("--no-cache-idle-slots",),
         env="LLAMA_ARG_CACHE_IDLE_SLOTS",
+        setting="cache_idle_slots",
         default=True,
         description=(
             "Save an idle slot's prompt to the memory of --cache-ram before another takes its "
             "place."
         ),
-        status="inert",
-        reason="only the slots themselves keep prompts so far",
     ),
     Option(
         section="server",
@@ -565,8 +571,6 @@ OPTIONS: tuple[Option, ...] = (
         setting="ctx_shift",
         default=False,
         description="Drop old tokens and go on when the context is full.",
-        status="deferred",
-        reason="a full context always ends the generation so far",
     ),
     Option(
         section="common",
@@ -1977,10 +1981,9 @@ OPTIONS: tuple[Option, ...] = (
         env="LLAMA_ARG_CACHE_REUSE",
         value=("N",),
         read=values.int32(),
+        setting="n_cache_reuse",
         default=0,
         description="Smallest piece reused from a prompt that changed before it; 0 reuses none.",
-        status="inert",
-        reason="only a common beginning is reused so far",
     ),
     Option(
         section="server",

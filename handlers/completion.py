@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from starlette.requests import Request
 from starlette.responses import Response
 
-from engine.events import Event, Failed, Final, Progress, Token
+from engine.events import Begin, Event, Failed, Final, Progress, Token
 from engine.sampling import SamplingParams
 from engine.task import CompletionTask
 from generated import errors, wire
@@ -24,6 +24,8 @@ from handlers.server import Server
 _RANDOM_SEED = 0xFFFFFFFF
 _DONE = "data: [DONE]\n\n"
 _PING = ":\n\n"
+_BEGUN = "data: null\n\n"
+"""What upstream sends when it begins with one more prompt of a request."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ async def complete(server: Server, request: Request, body: Json, api: Api) -> Re
         raise
     except ValueError as error:
         raise ApiError(errors.INVALID_REQUEST, str(error)) from None
-    run = _Run(server, [job.task for job in jobs])
+    run = _Run(server, [job.task for job in jobs], read.n_cmpl)
     if wire.value_or(body, "stream", False):
         return await _streamed(request, run, jobs, api, read.sse_ping_interval)
     return await while_connected(request.receive, _plain(run, jobs, api))
@@ -110,9 +112,7 @@ def _jobs(server: Server, body: Json, api: Api) -> tuple[list[_Job], CompletionR
     tokenizer = server.tokenizer
     prompts = tokenize_prompts(tokenizer, wire.at(body, "prompt"))
     read = read_completion(body, server.settings, CompletionReading(tokenizer, server.settings))
-    if read.ignore_eos:
-        banned = tuple((token, float("-inf")) for token in sorted(tokenizer.eog))
-        read = replace(read, logit_bias=(*read.logit_bias, *banned))
+    read = replace(read, logit_bias=_logit_bias(server, body, read))
     own = read_completion_task(body)
     jobs: list[_Job] = []
     for prompt in prompts:
@@ -125,6 +125,19 @@ def _jobs(server: Server, body: Json, api: Api) -> tuple[list[_Job], CompletionR
             slot = own.id_slot if child == 0 else -1
             jobs.append(_Job(_task(server, request, prompt, slot), api.writer(native)))
     return jobs, read
+
+
+def _logit_bias(
+    server: Server, body: Json, read: CompletionRequest
+) -> tuple[tuple[int, float], ...]:
+    """The biases, and a ban on ending: upstream adds it to whatever asks for `ignore_eos`.
+
+    On the command line that is the default bias, which a body's own replaces; in a body its own.
+    """
+    banned = tuple((token, float("-inf")) for token in sorted(server.tokenizer.eog))
+    asked = wire.value_or(body, "ignore_eos", False)
+    default = server.settings.ignore_eos and not wire.has(body, "logit_bias")
+    return (*read.logit_bias, *(banned if default else ()), *(banned if asked else ()))
 
 
 def _task(
@@ -154,14 +167,16 @@ def _task(
 class _Run:
     """The tasks of one request while the engine works on them; `close()` cancels what is left."""
 
-    def __init__(self, server: Server, tasks: Sequence[CompletionTask]) -> None:
+    def __init__(self, server: Server, tasks: Sequence[CompletionTask], n_cmpl: int) -> None:
+        """Each `n_cmpl` tasks in a row have the same prompt."""
         self._engine = server.engine
         self._loop = asyncio.get_running_loop()
         self._events: asyncio.Queue[tuple[int, Event]] = asyncio.Queue()
         self.unfinished: set[int] = set(range(len(tasks)))
-        self._ids = [
-            self._engine.submit(task, self._sink(number)) for number, task in enumerate(tasks)
-        ]
+        numbered = [(task, self._sink(number)) for number, task in enumerate(tasks)]
+        self._ids: list[int] = []
+        for at in range(0, len(numbered), n_cmpl):
+            self._ids += self._engine.submit_together(numbered[at : at + n_cmpl])
 
     def _sink(self, number: int) -> Callable[[Event], None]:
         def put(event: Event) -> None:
@@ -229,6 +244,8 @@ async def _frames(
     try:
         number, event = first
         while True:
+            if isinstance(event, Begin) and number != first[0]:
+                yield _BEGUN
             if isinstance(event, Failed):
                 yield sse([{"error": failure(event).error}])
                 return

@@ -89,6 +89,11 @@ def engine_settings(settings: Settings) -> EngineSettings:
         n_predict=settings.n_predict,
         slot_prompt_similarity=settings.slot_prompt_similarity,
         special=settings.special,
+        ctx_shift=settings.ctx_shift,
+        cache_ram_mib=settings.cache_ram_mib,
+        cache_idle_slots=settings.cache_idle_slots,
+        n_ctx_checkpoints=settings.n_ctx_checkpoints,
+        checkpoint_min_step=settings.checkpoint_min_step,
     )
 
 

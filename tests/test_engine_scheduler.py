@@ -8,9 +8,8 @@ from engine import scheduler
 from engine.events import Begin, Event, Failed, Final, Progress, Token
 from engine.run import Request
 from engine.sampling import Sampler, SamplingParams
-from engine.scheduler import Scheduler
 from engine.settings import context_sizes
-from engine.task import CompletionTask
+from tests.stepped import Server, text_of, tokens_of
 from tests.tiny_llama import (
     EOS,
     OTHER_SPECIAL,
@@ -20,51 +19,6 @@ from tests.tiny_llama import (
     settings,
     task,
 )
-
-
-class Server:
-    """A scheduler with the events of each task by its id."""
-
-    def __init__(self, **changes: Any) -> None:
-        model = model_here()
-        setup = settings(**changes)
-        sizes = context_sizes(setup, model.n_ctx_train)
-        self.scheduler = Scheduler(model.model, model.tokenizer, setup, sizes)
-        self.events: dict[int, list[Event]] = {}
-
-    def submit(self, task: CompletionTask) -> int:
-        id = len(self.events)
-        self.events[id] = []
-        self.scheduler.submit(Request(id, task, self.events[id].append))
-        return id
-
-    def run(self) -> None:
-        while not self.scheduler.idle:
-            self.scheduler.step()
-
-    def answer(self, task: CompletionTask) -> list[Event]:
-        """All events of a task served alone."""
-        id = self.submit(task)
-        self.run()
-        return self.events[id]
-
-    def final(self, task: CompletionTask) -> Final:
-        event = self.answer(task)[-1]
-        assert isinstance(event, Final)
-        return event
-
-    def busy(self) -> list[int | None]:
-        """The task in each slot."""
-        return [s.id_task if s.is_processing else None for s in self.scheduler.slots()]
-
-
-def tokens_of(events: list[Event]) -> list[int]:
-    return [token for event in events if isinstance(event, Token) for token in event.tokens]
-
-
-def text_of(events: list[Event]) -> str:
-    return "".join(event.text for event in events if isinstance(event, Token))
-
 
 PROMPT = "a prompt of more than one chunk of sixteen tokens"
 
@@ -375,6 +329,8 @@ def test_the_context_is_shared_out_as_asked() -> None:
         return shared.n_slots, shared.n_ctx, shared.n_ctx_slot
 
     assert sizes(0, -1, False) == (4, 2048, 2048)
+    assert sizes(0, 3, False) == (3, 6144, 2048)
+    assert sizes(0, 3, True) == (3, 2048, 2048)
     assert sizes(1000, 3, False) == (3, 1536, 512)
     assert sizes(1000, 3, True) == (3, 1024, 1024)
     assert sizes(8192, 2, False) == (2, 8192, 2048)

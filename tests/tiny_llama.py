@@ -24,6 +24,7 @@ class ByteVocabulary:
     """Token n is byte n; the three above are special."""
 
     n_tokens = N_VOCAB
+    add_bos = False
     suppress = ()
     eos = EOS
     eot = None
@@ -55,8 +56,12 @@ class TinyModel:
         return self
 
 
-def load(on_progress: Any = None) -> TinyModel:
-    """The model, the same every time; it prefers printable ASCII and never ends by itself."""
+def load(on_progress: Any = None, window: int | None = None) -> TinyModel:
+    """The model, the same every time; it prefers printable ASCII and never ends by itself.
+
+    With `window` its second layer sees only so many tokens.
+    """
+    layer_types = ["full_attention", "sliding_attention"] if window else None
     arguments = llama.ModelArgs(
         model_type="llama",
         hidden_size=64,
@@ -67,6 +72,8 @@ def load(on_progress: Any = None) -> TinyModel:
         rms_norm_eps=1e-5,
         vocab_size=N_VOCAB,
         tie_word_embeddings=False,
+        layer_types=layer_types,
+        sliding_window=window,
     )
     model = llama.Model(arguments)
     rng = np.random.default_rng(11)
@@ -117,6 +124,11 @@ def settings(**changes: Any) -> EngineSettings:
         "n_predict": -1,
         "slot_prompt_similarity": 0.1,
         "special": False,
+        "ctx_shift": False,
+        "cache_ram_mib": 0,
+        "cache_idle_slots": True,
+        "n_ctx_checkpoints": 32,
+        "checkpoint_min_step": 8192,
     }
     return EngineSettings(**values | changes)
 

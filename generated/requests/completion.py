@@ -206,7 +206,9 @@ def read_completion(
         n_keep=wire.int32(body, "n_keep", default=settings.n_keep, reject=(-1, wire.INT32_MAX)),
         n_discard=wire.int32(body, "n_discard", default=0, reject=(0, wire.INT32_MAX)),
         n_cmpl=wire.int32(body, "n_cmpl", "n", default=1, reject=(1, settings.n_parallel)),
-        n_cache_reuse=wire.int32(body, "n_cache_reuse", default=0, reject=(0, wire.INT32_MAX)),
+        n_cache_reuse=wire.int32(
+            body, "n_cache_reuse", default=settings.n_cache_reuse, reject=(0, wire.INT32_MAX)
+        ),
         t_max_predict_ms=wire.int64(
             body, "t_max_predict_ms", default=-1, reject=(-1, wire.INT64_MAX)
         ),
