@@ -114,9 +114,8 @@ def _is_local(origin: str) -> bool:
 
 def _preflight(settings: Settings) -> Response:
     return Response(
-        "",
-        media_type="text/html",
         headers={
+            "Content-Type": "text/html",
             "Access-Control-Allow-Credentials": "true" if settings.cors_credentials else "false",
             "Access-Control-Allow-Methods": settings.cors_methods,
             "Access-Control-Allow-Headers": settings.cors_headers,

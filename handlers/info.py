@@ -110,8 +110,10 @@ async def get_metrics(server: Server, request: Request) -> Response:
     counts = await asyncio.wrap_future(server.engine.metrics(reset_recent=True))
     return Response(
         metrics.render(Figures(counts)),
-        media_type=_METRICS_TYPE,
-        headers={"Process-Start-Time-Unix": str(server.started)},
+        headers={
+            "Content-Type": _METRICS_TYPE,
+            "Process-Start-Time-Unix": str(server.started),
+        },
     )
 
 

@@ -1,4 +1,4 @@
-"""Reads the completion fields that are more than a conversion; called by the generated reader, in order."""
+"""Reads the completion fields that are more than a conversion; the generated reader calls it."""
 
 from collections.abc import Sequence
 
@@ -33,7 +33,9 @@ class CompletionReading:
     def lora(self, body: object, name: str) -> tuple[tuple[int, float], ...]:
         entries = wire.at(body, name)
         if not isinstance(entries, list):
-            raise ValueError("Error: 'lora' must be an array of objects with 'id' and 'scale' fields")
+            raise ValueError(
+                "Error: 'lora' must be an array of objects with 'id' and 'scale' fields"
+            )
         return lora_scales(entries)
 
     def dry_sequence_breakers(self, body: object, name: str) -> tuple[str, ...]:
@@ -141,7 +143,7 @@ class CompletionReading:
         return (identifier,) if 0 <= identifier < self._tokenizer.n_tokens else ()
 
 
-def _items(value: Json) -> Sequence[Json]:
+def _items(value: object) -> Sequence[object]:
     """What upstream's JSON library loops over: an object's values, and a scalar as one item."""
     if isinstance(value, list):
         return value
@@ -163,7 +165,7 @@ def checked_reasoning_format(name: str) -> str:
     return name
 
 
-def continues(value: Json) -> bool:
+def continues(value: object) -> bool:
     """Whether `continue_final_message` asks for it."""
     return value is True or value in ("reasoning_content", "content")
 

@@ -15,6 +15,8 @@ from handlers.generation_settings import generation_settings
 
 Frame = dict[str, Any]
 
+_NO_TOKEN = 0
+"""What upstream puts where no token was predicted yet."""
 _STOPPED = ("eos", "word")
 
 
@@ -57,7 +59,7 @@ class NativeWriter:
             replies.completion_partial(
                 index=self.index,
                 content=token.text if token else "",
-                tokens=list(token.tokens) if token else [],
+                tokens=list(token.tokens) if token else [_NO_TOKEN],
                 tokens_predicted=token.n_decoded if token else 0,
                 tokens_evaluated=n_prompt_tokens(event),
                 timings=timings(event.timings),
@@ -316,11 +318,19 @@ def _top(token: TokenProbs, after: bool) -> list[Frame]:
 
 
 def _valid_text(piece: bytes) -> str:
-    """The text before the first byte that doesn't belong to a whole character."""
-    try:
-        return piece.decode()
-    except UnicodeDecodeError as error:
-        return piece[: error.start].decode()
+    """The text without a character that is cut off at the end; other wrong bytes are replaced."""
+    for there, byte in enumerate(reversed(piece[-3:]), start=1):
+        if _character_length(byte) > there:
+            return piece[:-there].decode("utf-8", "replace")
+    return piece.decode("utf-8", "replace")
+
+
+def _character_length(lead: int) -> int:
+    """How many bytes a character has that begins so, 0 for a byte that begins none."""
+    for length, bits in ((2, 0b110), (3, 0b1110), (4, 0b11110)):
+        if lead >> (7 - length) == bits:
+            return length
+    return 0
 
 
 def _logprobs(event: Token | Progress, request: CompletionRequest) -> Frame | None:

@@ -6,7 +6,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from generated import replies, wire
+from generated import errors, replies, wire
 from generated.absent import ABSENT
 from generated.http import JsonResponse
 from generated.jsontext import Json
@@ -40,6 +40,9 @@ async def post_detokenize(server: Server, request: Request, body: DetokenizeRequ
     content = b""
     if body.tokens is not ABSENT:
         tokens = wire.get_list(wire.get_int32)(body.tokens)
+        for token in tokens:
+            if not 0 <= token < server.tokenizer.n_tokens:
+                raise errors.token_out_of_range(index=token % 2**64, size=server.tokenizer.n_tokens)
         content = server.tokenizer.decode(tokens, special=True)
     return JsonResponse(replies.detokenize(content=content.decode("utf-8", "surrogateescape")))
 

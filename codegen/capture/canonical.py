@@ -27,7 +27,9 @@ class Replies:
     def canonical(self, value: Json, names: Iterable[str]) -> Json:
         """The value with placeholders, read as the best fitting of the replies named."""
         schemas = [self._named(n) for n in (*names, "error") if n in self.schemas]
-        listed = isinstance(value, list) and not any("items" in s for _, s in self._resolve(schemas))
+        listed = isinstance(value, list) and not any(
+            "items" in s for _, s in self._resolve(schemas)
+        )
         # Several prompts are answered by a list of replies.
         return [self._walk(v, schemas) for v in value] if listed else self._walk(value, schemas)
 

@@ -9,10 +9,10 @@ NATIVE = "completion"
 _DIFFERS = ("deferred", "not_applicable")
 
 
-def route_of(spec: Spec, request: Request) -> Route | None:
+def route_of(spec: Spec, request: Request, setup: Setup) -> Route | None:
     """The route that answers a request, if any does; HEAD is answered as GET."""
     method = "GET" if request.method == "HEAD" else request.method
-    path = request.path.partition("?")[0].split("/")
+    path = request.path.removeprefix(setup.prefix).partition("?")[0].split("/")
     for route in spec.routes:
         parts = route.path.split("/")
         if route.method == method and len(parts) == len(path):
@@ -24,7 +24,7 @@ def route_of(spec: Spec, request: Request) -> Route | None:
 
 def covers(spec: Spec, probe: Probe, setup: Setup) -> tuple[str, ...]:
     """What the probe says that it covers, then its route, its fields and its server's options."""
-    route = route_of(spec, probe.request)
+    route = route_of(spec, probe.request, setup)
     names = [*probe.covers]
     if route:
         names.append(f"route:{route.method} {route.path}")
@@ -34,9 +34,9 @@ def covers(spec: Spec, probe: Probe, setup: Setup) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def replies_of(spec: Spec, request: Request) -> Sequence[str]:
+def replies_of(spec: Spec, request: Request, setup: Setup) -> Sequence[str]:
     """The replies that the request's route may give."""
-    route = route_of(spec, request)
+    route = route_of(spec, request, setup)
     return route.replies if route else ()
 
 

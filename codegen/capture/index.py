@@ -5,6 +5,7 @@ from pathlib import Path
 from codegen.capture import captures
 from codegen.capture.canonical import Replies
 from codegen.capture.covers import replies_of
+from codegen.capture.probes import read_setups
 from codegen.load import load
 
 
@@ -15,11 +16,14 @@ def index(root: Path) -> dict[str, list[str]]:
     """
     spec = load(root)
     replies = Replies.read(root)
+    setups = read_setups(root).by_name
     found: dict[str, list[str]] = {}
     for group, recorded in captures.read_all(root):
         for capture in recorded:
             replies.met.clear()
-            replies.answer(capture.answer, replies_of(spec, capture.probe.request))
+            replies.answer(
+                capture.answer, replies_of(spec, capture.probe.request, setups[group.setup])
+            )
             name = f"{group.name}/{capture.probe.name}"
             for entry in (*capture.probe.covers, *(f"reply:{r}" for r in sorted(replies.met))):
                 found.setdefault(entry, []).append(name)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ class Group:
     """Each probe is sent to a server that still loads its model."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Setup:
     """A server: its model and its arguments, and the environment that it sees."""
 
@@ -80,6 +81,11 @@ class Setup:
     model: str
     arguments: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def prefix(self) -> str:
+        """What every path begins with."""
+        return dict(pairwise(self.arguments)).get("--api-prefix", "")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from codegen.capture import captures
-from codegen.capture.canonical import Replies
 from codegen.capture.captures import Capture
 from codegen.capture.compare import differences
 from codegen.capture.covers import covers, unknown
@@ -71,21 +70,20 @@ def _record(
     arguments: argparse.Namespace, spec: Spec, setups: Setups, groups: list[Group]
 ) -> list[str]:
     """Write what two recordings agree on: one on fresh servers, one on shared ones."""
-    replies = Replies.read(arguments.spec)
     command = [arguments.llama_server, *setups.reference_arguments]
     faults: list[str] = []
     total = 0
     folder = arguments.spec / "captures"
     with ExitStack() as stack:
-        fresh = Servers(command, stack, keep=False)
-        shared = Servers(command, stack, keep=True)
+        fresh = Servers(command, spec, arguments.spec, stack, keep=False)
+        shared = Servers(command, spec, arguments.spec, stack, keep=True)
         for group in groups:
             if arguments.only and group.name not in arguments.only:
                 continue
             setup = setups.by_name[group.setup]
             try:
-                first = list(fresh.answers(group, setup, spec, replies))
-                second = list(shared.answers(group, setup, spec, replies))
+                first = list(fresh.answers(group, setup))
+                second = list(shared.answers(group, setup))
             except ServerError as error:
                 faults.append(f"{group.name}: {error}")
                 continue

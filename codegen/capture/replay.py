@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from codegen.capture import captures
-from codegen.capture.canonical import Replies
 from codegen.capture.captures import Capture
 from codegen.capture.compare import Difference, differences
 from codegen.capture.covers import differing
@@ -50,16 +49,14 @@ class Replay:
     """Replays groups; servers are kept until the stack closes."""
 
     def __init__(self, spec: Spec, root: Path, stack: ExitStack) -> None:
-        self._spec = spec
         self._differing = differing(spec)
         self._setups = read_setups(root).by_name
-        self._replies = Replies.read(root)
-        self._servers = Servers(our_command(), stack, keep=True)
+        self._servers = Servers(our_command(), spec, root, stack, keep=True)
 
     def group(self, group: Group, recorded: list[Capture]) -> Iterator[Replayed]:
         """Replay one recorded group; raises ServerError, unless all of it may differ."""
         setup = self._setups[group.setup]
-        answers = self._servers.answers(group, setup, self._spec, self._replies)
+        answers = self._servers.answers(group, setup)
         try:
             for reference, ours in zip(recorded, answers, strict=True):
                 found = differences(reference.answer, ours.answer, group.compare)
@@ -70,9 +67,7 @@ class Replay:
                 raise
             yield from results
 
-    def _replayed(
-        self, group: Group, reference: Capture, found: Sequence[Difference]
-    ) -> Replayed:
+    def _replayed(self, group: Group, reference: Capture, found: Sequence[Difference]) -> Replayed:
         probe = reference.probe
         differs = not self._differing.isdisjoint(probe.covers)
         return Replayed(f"{group.name}/{probe.name}", probe.covers, differs, tuple(found))

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 from codegen.capture.http import send
@@ -87,7 +86,7 @@ def start(command: Sequence[str], setup: Setup) -> RunningServer:
             stdout=output,
             stderr=subprocess.STDOUT,
         )
-    return RunningServer(process, port, log, Request("GET", f"{_prefix(setup)}/health"))
+    return RunningServer(process, port, log, Request("GET", f"{setup.prefix}/health"))
 
 
 @contextmanager
@@ -125,12 +124,6 @@ def _tests_say(script: str, *arguments: str) -> str:
     command = [sys.executable, str(ROOT / "tests" / script), *arguments]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     return done.stdout.strip()
-
-
-def _prefix(setup: Setup) -> str:
-    """What every path begins with."""
-    pairs = dict(pairwise(setup.arguments))
-    return pairs.get("--api-prefix", "")
 
 
 def _free_port() -> int:
