@@ -47,8 +47,9 @@ check: $(DEV_READY)  ## spec valid, generated/ fresh, lint, types
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 
-coverage: $(DEV_READY)  ## how much of llama-server is covered
-	@$(BIN)/python -m codegen coverage
+coverage: $(DEV_READY)  ## replay the recordings and say how much of llama-server is covered
+	@$(BIN)/python -m codegen replay
+	@$(BIN)/python -m codegen coverage --keep
 
 bench: $(DEV_READY)  ## measure speed against mlx_lm.server and the model in process
 	@$(BIN)/python -m tests.bench $(ARGS)

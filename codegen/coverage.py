@@ -27,6 +27,9 @@ def coverage_lines(spec: Spec) -> list[str]:
         f"{sum(tally.values())} {name}: "
         + ", ".join(f"{tally[status]} {status}" for status in STATUSES if tally[status])
         for name, tally in counts(spec)
+    ] + [
+        f"{spec.agreement.replayed} recorded answers of the reference replayed:"
+        f" {spec.agreement.agreeing} given alike"
     ]
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from codegen import agreement
 from codegen.files import is_schema, read_json, validate
 from codegen.model import (
     Body,
@@ -76,6 +77,8 @@ def load(root: Path) -> Spec:
         exceptions=tuple(KnownProblem(**e) for e in exceptions["exceptions"]),
         upstream=upstream,
         captures=_captures(root, problems),
+        agreement=agreement.read(root),
+        own_routes=tuple(_route(r) for r in routes.get("own", ())),
     )
     problems.raise_if_any()
     check_names(spec, problems)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from codegen.agreement import Agreement
 from codegen.layout import literal, string
 
 _GETTERS = {
@@ -415,3 +416,6 @@ class Spec:
     exceptions: tuple[KnownProblem, ...] = ()
     upstream: dict[str, Any] = field(default_factory=dict)
     captures: frozenset[str] = frozenset()
+    agreement: Agreement = field(default_factory=Agreement)
+    own_routes: tuple[Route, ...] = ()
+    """Routes of our own, at paths that no llama-server takes."""

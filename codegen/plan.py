@@ -6,6 +6,7 @@ from pathlib import Path
 
 from codegen import options
 from codegen.coverage import coverage_markdown
+from codegen.coverage_page import coverage_html, coverage_json
 from codegen.layout import literal
 from codegen.model import Body, Route, Spec
 from codegen.models import body_models, reply_models
@@ -26,6 +27,8 @@ def outputs(spec: Spec) -> dict[str, str]:
     """Every file under `generated/`, by its path there."""
     files = dict(_python(spec))
     files["COVERAGE.md"] = coverage_markdown(spec)
+    files["coverage.html"] = coverage_html(spec)
+    files["coverage.json"] = coverage_json(spec)
     return files
 
 
@@ -65,7 +68,7 @@ def _runtime(path: Path) -> str:
 
 
 def _routes(spec: Spec) -> dict[str, object]:
-    single = [r for r in spec.routes if "single" in r.modes]
+    single = [r for r in (*spec.routes, *spec.own_routes) if "single" in r.modes]
     served = [r for r in single if r.served]
     bodies = {r.handler: _body_type(spec, r) for r in served}
     public = ", ".join(literal(r.path) for r in single if r.public)

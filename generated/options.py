@@ -125,6 +125,8 @@ class Settings:
     --logit-bias)"""
     grammar: str = ""
     """Grammar (GBNF) that every answer must follow. (--grammar, --grammar-file)"""
+    json_schema: str = ""
+    """JSON schema that every answer must follow. (-j, --json-schema, -jf, --json-schema-file)"""
     pooling_type: str = ""
     """How token vectors become one embedding. (--pooling)"""
     n_parallel: int = -1
@@ -942,8 +944,6 @@ OPTIONS: tuple[Option, ...] = (
         setting="grammar",
         default="",
         description="Grammar (GBNF) that every answer must follow.",
-        status="deferred",
-        reason="a default grammar isn't built yet; give one with each request",
     ),
     Option(
         section="sampling",
@@ -953,28 +953,24 @@ OPTIONS: tuple[Option, ...] = (
         setting="grammar",
         default="",
         description="File with a grammar that every answer must follow.",
-        status="deferred",
-        reason="a default grammar isn't built yet; give one with each request",
     ),
     Option(
         section="sampling",
         spellings=("-j", "--json-schema"),
         value=("SCHEMA",),
         read=values.string(),
+        setting="json_schema",
         default="",
         description="JSON schema that every answer must follow.",
-        status="deferred",
-        reason="a default grammar isn't built yet; give one with each request",
     ),
     Option(
         section="sampling",
         spellings=("-jf", "--json-schema-file"),
         value=("FILE",),
         read=values.text_file(),
+        setting="json_schema",
         default="",
         description="File with a JSON schema that every answer must follow.",
-        status="deferred",
-        reason="a default grammar isn't built yet; give one with each request",
     ),
     Option(
         section="sampling",
@@ -2018,8 +2014,6 @@ OPTIONS: tuple[Option, ...] = (
         setting="slot_save_path",
         default="",
         description="Folder in which slots are saved and restored.",
-        status="deferred",
-        reason="slots can't be saved to files yet",
     ),
     Option(
         section="server",

@@ -30,6 +30,9 @@ HANDLERS: dict[str, str | None] = {
     "get_lora_adapters": None,
     "post_lora_adapters": "Json",
     "get_slots": None,
+    "post_slots": None,
+    "get_coverage": None,
+    "get_coverage_json": None,
 }
 """Every handler that must be there, and the type of the body that it takes, if any."""
 
@@ -232,7 +235,9 @@ def bind(table: Mapping[str, Callable[..., Awaitable[Response]]], server: Any) -
 
     @router.post("/slots/{id_slot}", summary="Save, restore or erase what a slot holds.")
     async def post_slots_id_slot(request: Request) -> Response:
-        raise errors.slots_action_disabled()
+        if not settings.slot_save_path:
+            raise errors.slots_action_disabled()
+        return await table["post_slots"](server, request)
 
     @router.get("/v1/stream", summary="Take up a stream where it broke off.")
     async def get_v1_stream(request: Request) -> Response:
@@ -267,5 +272,13 @@ def bind(table: Mapping[str, Callable[..., Awaitable[Response]]], server: Any) -
         if not settings.public_path:
             raise errors.file_not_found()
         raise errors.route_deferred(request.url.path)
+
+    @router.get("/mlx/coverage", summary="What of llama-server is covered, as a page.")
+    async def get_mlx_coverage(request: Request) -> Response:
+        return await table["get_coverage"](server, request)
+
+    @router.get("/mlx/coverage.json", summary="What of llama-server is covered, for machines.")
+    async def get_mlx_coverage_json(request: Request) -> Response:
+        return await table["get_coverage_json"](server, request)
 
     return router

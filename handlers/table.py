@@ -4,9 +4,11 @@ from collections.abc import Awaitable, Callable
 
 from starlette.responses import Response
 
-from handlers import chat, info, tokens
+from handlers import chat, coverage, info, slots, tokens
 
 HANDLERS: dict[str, Callable[..., Awaitable[Response]]] = {
+    "get_coverage": coverage.get_coverage,
+    "get_coverage_json": coverage.get_coverage_json,
     "get_health": info.get_health,
     "get_lora_adapters": info.get_lora_adapters,
     "get_metrics": info.get_metrics,
@@ -21,5 +23,6 @@ HANDLERS: dict[str, Callable[..., Awaitable[Response]]] = {
     "post_detokenize": tokens.post_detokenize,
     "post_lora_adapters": info.post_lora_adapters,
     "post_props": info.post_props,
+    "post_slots": slots.post_slots,
     "post_tokenize": tokens.post_tokenize,
 }

@@ -290,7 +290,9 @@ def read_completion(
             read=customs.dry_sequence_breakers,
             default=settings.dry_sequence_breakers,
         ),
-        grammar=wire.custom(body, "json_schema", "grammar", read=customs.grammar, default=""),
+        grammar=wire.custom(
+            body, "json_schema", "grammar", read=customs.grammar, default=settings.grammar
+        ),
         grammar_lazy=wire.boolean(body, "grammar_lazy", default=False),
         chat_format=wire.custom(body, "chat_format", read=customs.chat_format, default=0),
         reasoning_format=wire.custom(
