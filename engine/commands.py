@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from engine.events import Failed, FailureKind
 from engine.run import Request, send
 from engine.scheduler import Scheduler
+from engine.slot import Slot
 
 T = TypeVar("T")
 
@@ -40,6 +42,32 @@ class Submit:
         """Fail the task and its children."""
         for request in self.request.everyone:
             send(request, Failed(kind, message))
+
+
+@dataclass(frozen=True, slots=True)
+class OnSlot(Generic[T]):
+    """Do something with a slot as soon as it has no task, and hand the outcome over."""
+
+    id_slot: int
+    action: Callable[[Scheduler, Slot], T]
+    answer: Future[T] = field(default_factory=Future)
+
+    def carry_out(self, scheduler: Scheduler) -> None:
+        """Queue it for its slot."""
+        scheduler.when_free(self.id_slot, partial(self._act, scheduler), self.refuse)
+
+    def refuse(self, kind: FailureKind, message: str) -> None:
+        """Answer with `EngineUnavailable`."""
+        if self.answer.set_running_or_notify_cancel():
+            self.answer.set_exception(EngineUnavailable(message))
+
+    def _act(self, scheduler: Scheduler, slot: Slot) -> None:
+        if not self.answer.set_running_or_notify_cancel():
+            return
+        try:
+            self.answer.set_result(self.action(scheduler, slot))
+        except Exception as error:
+            self.answer.set_exception(error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal, TypeVar
 
 import mlx.core as mx
 
-from engine.commands import Ask, Cancel, Command, Submit
+from engine.commands import Ask, Cancel, Command, OnSlot, Submit
 from engine.errors import ModelError
 from engine.events import FailureKind
 from engine.loading import LoadedModel
@@ -20,7 +21,8 @@ from engine.open_model import OpenModel
 from engine.run import Request, Sink
 from engine.scheduler import Scheduler
 from engine.settings import ContextSizes, EngineSettings, context_sizes
-from engine.slot import SlotView
+from engine.slot import Slot, SlotView
+from engine.slot_files import SlotFileFigures
 from engine.task import CompletionTask
 from engine.tokenizer import Tokenizer
 
@@ -117,6 +119,23 @@ class Engine:
     def cancel(self, task_id: int) -> None:
         """Drop a task; its slot is free after the step that is running. No event tells of it."""
         self._put(Cancel(task_id))
+
+    def save_slot(self, id_slot: int, path: Path) -> "Future[SlotFileFigures]":
+        """Write what a slot holds to a file, once it is free; the future may raise OSError."""
+        return self._on_slot(id_slot, lambda scheduler, slot: scheduler.save_slot(slot, path))
+
+    def restore_slot(self, id_slot: int, path: Path) -> "Future[SlotFileFigures]":
+        """Read a file into a slot, once that is free; the future may raise SlotFileError."""
+        return self._on_slot(id_slot, lambda scheduler, slot: scheduler.restore_slot(slot, path))
+
+    def erase_slot(self, id_slot: int) -> "Future[int]":
+        """Forget what a slot holds, once it is free; how many tokens that were."""
+        return self._on_slot(id_slot, Scheduler.erase_slot)
+
+    def _on_slot(self, id_slot: int, action: Callable[[Scheduler, Slot], T]) -> "Future[T]":
+        command = OnSlot(id_slot, action)
+        self._put(command)
+        return command.answer
 
     def slots(self) -> "Future[list[SlotView]]":
         """Every slot, as it is between two steps."""

@@ -2,7 +2,9 @@
 
 import logging
 from collections import deque
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -19,6 +21,7 @@ from engine.run import Request, Run, Stage, send
 from engine.sampling import Sampler, SamplingParams
 from engine.settings import ContextSizes, EngineSettings
 from engine.slot import Slot, SlotView
+from engine.slot_files import SlotFileFigures, SlotFiles
 from engine.slot_pool import SlotPool
 from engine.task import CompletionTask
 from engine.text import TextStream
@@ -28,6 +31,18 @@ from engine.vocabulary import SamplingVocabulary, Vocabulary
 log = logging.getLogger(__name__)
 
 Logits = np.ndarray[Any, np.dtype[np.float32]]
+
+
+Refuse = Callable[[FailureKind, str], None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _SlotAction:
+    """Something to do with a slot as soon as it has no task."""
+
+    slot: Slot
+    act: Callable[[Slot], None]
+    refuse: Refuse
 
 
 class Scheduler:
@@ -43,6 +58,8 @@ class Scheduler:
         self._settings = settings
         self._chunk = prefill_chunk(settings.n_ubatch)
         self._waiting: deque[Request] = deque()
+        self._slot_actions: deque[_SlotAction] = deque()
+        self._slot_files = SlotFiles(model, vocabulary.n_tokens)
         self._gone: list[int] = []
         self._metrics = Metrics()
         self._slots = _slots(model, settings, sizes)
@@ -57,6 +74,7 @@ class Scheduler:
     def step(self) -> None:
         """Serve everyone once: each generating slot comes out one token further."""
         self._drop_the_gone()
+        self._act_on_slots()
         self._admit()
         self._shift_full_contexts()
         n_prompt_tokens = self._prefill()
@@ -69,11 +87,31 @@ class Scheduler:
     @property
     def idle(self) -> bool:
         """Whether there is nothing to do until a task comes."""
-        return not self._waiting and all(slot.run is None for slot in self._slots)
+        pending = self._waiting or self._slot_actions
+        return not pending and all(slot.run is None for slot in self._slots)
 
     def submit(self, request: Request) -> None:
         """Serve this task when a slot is free for it."""
         self._waiting.append(request)
+
+    def when_free(self, id_slot: int, act: Callable[[Slot], None], refuse: Refuse) -> None:
+        """Call `act` before the next step in which the slot has no task, or `refuse` instead."""
+        self._slot_actions.append(_SlotAction(self._slots.at(id_slot), act, refuse))
+
+    def save_slot(self, slot: Slot, path: Path) -> SlotFileFigures:
+        """Write what a slot holds to a file; raises OSError."""
+        return self._slot_files.save(slot.cache, path)
+
+    def restore_slot(self, slot: Slot, path: Path) -> SlotFileFigures:
+        """Read what a slot is to hold from a file; raises SlotFileError, the slot unchanged."""
+        slot.cache, figures = self._slot_files.restore(path, slot.n_ctx)
+        return figures
+
+    def erase_slot(self, slot: Slot) -> int:
+        """Forget what a slot holds; how many tokens that were."""
+        n_tokens = len(slot.cache.tokens)
+        slot.cache.clear()
+        return n_tokens
 
     def cancel(self, task_id: int) -> None:
         """Forget a task, waiting or running, without a further event.
@@ -95,6 +133,8 @@ class Scheduler:
         """End every task, waiting or running, and empty the caches of those that ran."""
         while self._waiting:
             self._refuse(self._waiting.popleft(), kind, message)
+        while self._slot_actions:
+            self._slot_actions.popleft().refuse(kind, message)
         self.fail_running(kind, message)
 
     def fail_running(self, kind: FailureKind, message: str) -> None:
@@ -116,6 +156,15 @@ class Scheduler:
         if reset_recent:
             self._metrics.reset_recent()
         return copy
+
+    # Act: what waits for a slot to be free.
+
+    def _act_on_slots(self) -> None:
+        """Do what was asked for with slots that have no task now, in the order of asking."""
+        for action in tuple(self._slot_actions):
+            if action.slot.run is None:
+                self._slot_actions.remove(action)
+                action.act(action.slot)
 
     # Admit: waiting tasks into free slots.
 
