@@ -16,6 +16,7 @@ from generated.http import EventStream, JsonResponse, while_connected
 from generated.jsontext import Json, dumps
 from generated.requests.completion import CompletionRequest, read_completion
 from generated.requests.completion_task import read_completion_task
+from handlers.grammars import begins_in_prompt, engine_triggers
 from handlers.prompts import tokenize_prompts
 from handlers.reading import CompletionReading
 from handlers.results import Frame, NativeWriter, Writer
@@ -67,7 +68,9 @@ async def complete(server: Server, request: Request, body: Json, api: Api) -> Re
     return await while_connected(request.receive, _plain(run, jobs, api))
 
 
-def sampling_params(server: Server, request: CompletionRequest) -> SamplingParams:
+def sampling_params(
+    request: CompletionRequest, *, grammar_begins_in_prompt: bool
+) -> SamplingParams:
     """The engine's sampling parameters of a request that was read."""
     return SamplingParams(
         seed=request.seed,
@@ -99,11 +102,19 @@ def sampling_params(server: Server, request: CompletionRequest) -> SamplingParam
         ignore_eos=request.ignore_eos,
         n_probs=request.n_probs,
         min_keep=request.min_keep,
-        grammar=None,
+        grammar=request.grammar or None,
         grammar_lazy=request.grammar_lazy,
         samplers=request.samplers,
         post_sampling_probs=request.post_sampling_probs,
         backend_sampling=request.backend_sampling,
+        grammar_triggers=engine_triggers(request.grammar_triggers),
+        grammar_begins_in_prompt=grammar_begins_in_prompt,
+        generation_prompt=request.generation_prompt,
+        reasoning_budget_tokens=request.reasoning_budget_tokens,
+        reasoning_start=request.reasoning_budget_start_tag,
+        reasoning_ends=request.reasoning_budget_end_tags,
+        reasoning_forced=request.reasoning_budget_message,
+        reasoning_control=request.reasoning_control,
     )
 
 
@@ -113,6 +124,7 @@ def _jobs(server: Server, body: Json, api: Api) -> tuple[list[_Job], CompletionR
     prompts = tokenize_prompts(tokenizer, wire.at(body, "prompt"))
     read = read_completion(body, server.settings, CompletionReading(tokenizer, server.settings))
     read = replace(read, logit_bias=_logit_bias(server, body, read))
+    begins = begins_in_prompt(body, by_default=bool(server.settings.json_schema))
     own = read_completion_task(body)
     jobs: list[_Job] = []
     for prompt in prompts:
@@ -123,7 +135,8 @@ def _jobs(server: Server, body: Json, api: Api) -> tuple[list[_Job], CompletionR
                 request, index=len(jobs), model=server.model_name, prompt_text=server.text
             )
             slot = own.id_slot if child == 0 else -1
-            jobs.append(_Job(_task(server, request, prompt, slot), api.writer(native)))
+            sampling = sampling_params(request, grammar_begins_in_prompt=begins)
+            jobs.append(_Job(_task(request, sampling, prompt, slot), api.writer(native)))
     return jobs, read
 
 
@@ -141,11 +154,11 @@ def _logit_bias(
 
 
 def _task(
-    server: Server, read: CompletionRequest, prompt: list[int], id_slot: int
+    read: CompletionRequest, sampling: SamplingParams, prompt: list[int], id_slot: int
 ) -> CompletionTask:
     return CompletionTask(
         prompt=prompt,
-        sampling=sampling_params(server, read),
+        sampling=sampling,
         n_predict=read.n_predict,
         n_keep=read.n_keep,
         n_discard=read.n_discard,
@@ -249,7 +262,12 @@ async def _frames(
             if isinstance(event, Failed):
                 yield sse([{"error": failure(event).error}])
                 return
-            yield sse(written(jobs[number].writer, event))
+            try:
+                frames = written(jobs[number].writer, event)
+            except ApiError as error:  # what was written doesn't fit the chat format
+                yield sse([{"error": error.error}])
+                return
+            yield sse(frames)
             if not run.unfinished:
                 break
             while True:

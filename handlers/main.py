@@ -21,6 +21,8 @@ from engine.settings import EngineSettings
 from generated import cli, options
 from generated.options import Settings
 from handlers.app import make_app
+from handlers.chat_template import TemplateFailed
+from handlers.grammars import default_grammar
 from handlers.logs import set_up_logging
 from handlers.progress import ProgressBar
 from handlers.server import Server
@@ -46,6 +48,8 @@ def run(argv: Sequence[str]) -> int:
         sys.stdout.write(ending.out)
         sys.stderr.write(ending.err)
         return ending.status
+    except ValueError as error:
+        return _refuse(str(error))
     set_up_logging(settings)
     for line in settings.announcements:
         log.info(line)
@@ -65,7 +69,12 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _effective(settings: Settings) -> Settings:
-    """The settings with automatic values decided, as upstream decides them at start."""
+    """The settings with automatic values decided, as upstream decides them at start.
+
+    Raises ValueError for a JSON Schema that has no grammar.
+    """
+    if settings.json_schema:
+        settings = replace(settings, grammar=default_grammar(settings))
     if settings.n_parallel < 0:
         return replace(settings, n_parallel=4, kv_unified=True)
     return settings
@@ -122,9 +131,9 @@ async def _serve(server: Server, listener: socket.socket) -> int:
     watching.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await watching
-    failed = server.engine.state == "failed"
+    failure = server.failure
     await asyncio.to_thread(server.engine.stop, _STOP_SECONDS)
-    return _refuse(server.engine.failure) if failed else 0
+    return _refuse(failure) if failure else 0
 
 
 async def _watch_engine(server: Server, http: uvicorn.Server) -> None:
@@ -133,7 +142,12 @@ async def _watch_engine(server: Server, http: uvicorn.Server) -> None:
     with ProgressBar(f"loading {Path(path).name}") as bar:
         server.engine.start(on_progress=bar.update)
         ready = await asyncio.to_thread(server.engine.wait_ready)
-    if ready:
+    try:
+        if ready:
+            await asyncio.to_thread(lambda: server.chat_template)
+    except TemplateFailed as error:
+        server.unusable = str(error)
+    if ready and not server.unusable:
         log.info("model loaded")
         scheme = "https" if server.settings.ssl_file_key else "http"
         log.info(f"server is listening on {scheme}://{server.settings.hostname}:{server.settings.port}")

@@ -7,6 +7,7 @@ from engine.tokenizer import Tokenizer
 from generated import errors, wire
 from generated.jsontext import Json
 from generated.options import Settings
+from handlers.grammars import given_grammar, given_triggers
 
 _REASONING_FORMATS = ("none", "auto", "deepseek", "deepseek-legacy")
 _strings = wire.get_list(wire.get_string)
@@ -22,6 +23,8 @@ class CompletionReading:
     def __init__(self, tokenizer: Tokenizer, settings: Settings) -> None:
         self._tokenizer = tokenizer
         self._settings = settings
+        self._preserved: tuple[int, ...] = ()
+        self._reasoning_ends: tuple[tuple[int, ...], ...] = ()
 
     def response_fields(self, body: object, name: str) -> tuple[str, ...]:
         return tuple(wire.value_or(body, name, [], _strings))
@@ -47,11 +50,7 @@ class CompletionReading:
         return tuple(breakers)
 
     def grammar(self, body: object, name: str) -> str:
-        if wire.contains(body, "json_schema") and not wire.contains(body, "grammar"):
-            raise errors.field_deferred("json_schema")
-        if wire.value_or(body, "grammar", ""):
-            raise errors.field_deferred("grammar")
-        return ""
+        return given_grammar(body, self._settings.grammar)
 
     def chat_format(self, body: object, name: str) -> int:
         return wire.get_int32(wire.at(body, name))
@@ -69,14 +68,11 @@ class CompletionReading:
 
     def preserved_tokens(self, body: object, name: str) -> tuple[int, ...]:
         tokens = [self._encode(wire.get_string(text)) for text in _items(wire.at(body, name))]
-        return tuple(sorted({ids[0] for ids in tokens if len(ids) == 1}))
+        self._preserved = tuple(sorted({ids[0] for ids in tokens if len(ids) == 1}))
+        return self._preserved
 
-    def grammar_triggers(self, body: object, name: str) -> tuple[Json, ...]:
-        if wire.at(body, name):
-            raise errors.field_deferred(name)
-        if wire.value_or(body, "grammar_lazy", False):
-            raise ValueError("Error: no triggers set for lazy grammar!")
-        return ()
+    def grammar_triggers(self, body: object, name: str) -> tuple[object, ...]:
+        return given_triggers(body, self._encode, self._preserved)
 
     def reasoning_budget_start_tag(self, body: object, name: str) -> tuple[int, ...]:
         return tuple(self._encode(wire.get_string(wire.at(body, name))))
@@ -86,13 +82,18 @@ class CompletionReading:
     ) -> tuple[tuple[int, ...], ...]:
         plural = "reasoning_budget_end_tags"
         if wire.contains(body, plural):
-            tags = _strings(wire.at(body, plural))
+            tags = [wire.get_string(tag) for tag in wire.elements(wire.at(body, plural))]
         else:
             tags = [wire.get_string(wire.at(body, name))]
-        return tuple(tuple(self._encode(tag)) for tag in tags if tag)
+        self._reasoning_ends = tuple(tuple(self._encode(tag)) for tag in tags if tag)
+        return self._reasoning_ends
 
     def reasoning_budget_message(self, body: object, name: str) -> tuple[int, ...]:
-        return tuple(self._encode(wire.value_or(body, name, "")))
+        """What is forced at the end: the message, then the first of the closing tags."""
+        if not self._reasoning_ends:
+            return ()
+        message = wire.value_or(body, name, "")
+        return (*(self._encode(message) if message else ()), *self._reasoning_ends[0])
 
     def logit_bias(self, body: object, name: str) -> tuple[tuple[int, float], ...]:
         given = wire.at(body, name)

@@ -59,7 +59,8 @@ def params(**changes: Any) -> SamplingParams:
         (entry["token"], -np.inf if entry["bias"] is None else entry["bias"])
         for entry in values["logit_bias"]
     )
-    return SamplingParams(**{field.name: values[field.name] for field in fields(SamplingParams)})
+    names = {field.name for field in fields(SamplingParams)}
+    return SamplingParams(**{name: value for name, value in values.items() if name in names})
 
 
 class Letters:

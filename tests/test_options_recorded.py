@@ -26,6 +26,7 @@ NAMES = {
 """What /props calls the settings that have another name there."""
 
 MEMBERS = {
+    "json_schema": "sampling.grammar",
     "mmproj": "mmproj.path",
     "model": "model.path",
     "model_url": "model.url",

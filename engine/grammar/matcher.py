@@ -53,9 +53,15 @@ class Matcher:
 
     def accept(self, token: int) -> None:
         """Go on with a chosen token; raises ValueError where the grammar has no way on."""
-        if token in self._ends and self._state.may_end:
-            return
-        piece = self._pieces.pieces[token]
+        if token not in self._ends or not self._state.may_end:
+            self.accept_piece(token, self._pieces.pieces[token])
+
+    def piece(self, token: int) -> bytes:
+        """The text of a token, special ones included."""
+        return self._pieces.pieces[token]
+
+    def accept_piece(self, token: int, piece: bytes) -> None:
+        """Go on with a part of a token's text; raises ValueError as `accept` does."""
         points, self._partial = decode(piece, self._partial)
         automaton, state = self._automaton, self._state
         by_token = automaton.step_token(state, token)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.grammar import Trigger
+
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
@@ -12,6 +14,11 @@ class SamplingParams:
     Numbers are used as float32 or int32, as llama.cpp stores them. `logit_bias` holds
     (token, bias) pairs and already includes the end-of-generation tokens when `ignore_eos`
     is set. `samplers` are canonical names, see `engine.sampling.names`.
+
+    `grammar` is followed from the start, or with `grammar_lazy` from one of `grammar_triggers`
+    on. With `grammar_begins_in_prompt` it already covers `generation_prompt`, the end of the
+    prompt. The reasoning fields are token ids: a budget of -1 is none, `reasoning_forced` is
+    what ends a reasoning whose budget is spent.
     """
 
     seed: int
@@ -48,3 +55,11 @@ class SamplingParams:
     samplers: tuple[str, ...]
     post_sampling_probs: bool
     backend_sampling: bool
+    grammar_triggers: tuple[Trigger, ...] = ()
+    grammar_begins_in_prompt: bool = False
+    generation_prompt: str = ""
+    reasoning_budget_tokens: int = -1
+    reasoning_start: tuple[int, ...] = ()
+    reasoning_ends: tuple[tuple[int, ...], ...] = ()
+    reasoning_forced: tuple[int, ...] = ()
+    reasoning_control: bool = False

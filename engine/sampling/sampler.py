@@ -6,12 +6,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from engine.grammar import Matcher, parse_grammar
+from engine.grammar import LazyGrammar, Matcher, TriggerKind, parse_grammar
 from engine.sampling.candidates import Candidates, Floats
 from engine.sampling.chain import build
 from engine.sampling.params import SamplingParams
 from engine.sampling.pick import Dist
 from engine.sampling.probs import Probs, after_sampling, before_sampling
+from engine.sampling.reasoning import ReasoningBudget
 from engine.sampling.vocab import Vocab
 
 
@@ -35,7 +36,8 @@ class Sampler:
         """
         self._params = params
         self._steps = build(params, n_vocab, tokenizer, suppressed, end_token)
-        self._matcher = _matcher(params, n_vocab, tokenizer)
+        self._grammar = _grammar(params, n_vocab, tokenizer)
+        self._reasoning = _reasoning(params, tokenizer)
         self._candidates: Candidates | None = None
         self._logits: Floats = np.empty(0, dtype=np.float32)
         self._token = -1
@@ -57,11 +59,12 @@ class Sampler:
 
     def sample(self, logits: Floats) -> int:
         """Choose a token from `logits`: float32 [n_vocab], only read, kept until the next call."""
-        token = self._choose(logits)
+        wanted = logits if self._reasoning is None else self._reasoning.apply(logits)
+        token = self._choose(wanted)
+        grammar = self._grammar_to_follow()
         # A token that the grammar refuses costs its random numbers, and so does the second choice.
-        if self._matcher is not None and not self._matcher.allows(token):
-            allowed = self._matcher.mask()
-            token = self._choose(np.where(allowed, logits, np.float32(-np.inf)))
+        if grammar is not None and not grammar.allows(token):
+            token = self._choose(np.where(grammar.mask(), wanted, np.float32(-np.inf)))
         self._logits, self._token = logits, token
         return token
 
@@ -70,9 +73,20 @@ class Sampler:
 
         Raises ValueError if the grammar has no way on.
         """
-        if self._matcher is not None:
-            self._matcher.accept(token)
+        grammar = self._grammar_to_follow()
+        if self._reasoning is not None:
+            self._reasoning.accept(token)
+            if grammar is None and self._grammar is not None and self._reasoning.ended_by:
+                # What ended the reasoning may be what the grammar waits for.
+                for end in self._reasoning.ended_by:
+                    self._grammar.accept(end)
+        if grammar is not None:
+            grammar.accept(token)
         self._remember(token)
+
+    def end_reasoning(self) -> bool:
+        """Force the end of the reasoning that is going on; False if there is none."""
+        return self._reasoning is not None and self._reasoning.end_now()
 
     def probs(self) -> Probs:
         """The last sampled token's probability and the `n_probs` likeliest candidates.
@@ -82,6 +96,11 @@ class Sampler:
         if self._params.post_sampling_probs and self._candidates is not None:
             return after_sampling(self._candidates, self._token, self._params.n_probs)
         return before_sampling(self._logits, self._token, self._params.n_probs)
+
+    def _grammar_to_follow(self) -> Matcher | LazyGrammar | None:
+        """The grammar, unless it is a lazy one and a reasoning goes on."""
+        waits = self._params.grammar_lazy and self._reasoning and not self._reasoning.outside
+        return None if waits else self._grammar
 
     def _choose(self, logits: Floats) -> int:
         candidates = Candidates(logits)
@@ -96,9 +115,55 @@ class Sampler:
             step.accept(token)
 
 
-def _matcher(params: SamplingParams, n_vocab: int, tokenizer: Vocab) -> Matcher | None:
+def _grammar(
+    params: SamplingParams, n_vocab: int, tokenizer: Vocab
+) -> Matcher | LazyGrammar | None:
+    """What the text has to follow, after the part of the prompt that it covers."""
+    known = set(TriggerKind)
+    if any(trigger.kind not in known for trigger in params.grammar_triggers):
+        raise ValueError("unknown grammar trigger type")
     if not params.grammar:
         return None
+    if params.grammar.startswith("%llguidance"):
+        raise ValueError("llguidance (cmake -DLLAMA_LLGUIDANCE=ON) is not enabled")
+    matcher = Matcher(parse_grammar(params.grammar, tokenizer), tokenizer, n_vocab)
     if params.grammar_lazy:
-        raise ValueError("lazy grammars aren't supported yet")
-    return Matcher(parse_grammar(params.grammar, tokenizer), tokenizer, n_vocab)
+        return LazyGrammar(matcher, params.grammar_triggers)
+    if params.grammar_begins_in_prompt:
+        try:
+            for token in _generation_prompt(params, tokenizer):
+                matcher.accept(token)
+        except ValueError:
+            raise ValueError("std::exception") from None  # what is left of the reference's text
+    return matcher
+
+
+def _reasoning(params: SamplingParams, tokenizer: Vocab) -> ReasoningBudget | None:
+    budget = params.reasoning_budget_tokens
+    if not params.reasoning_start or not params.reasoning_ends:
+        return None
+    if budget < 0 and not params.grammar_lazy and not params.reasoning_control:
+        return None
+    reasoning = ReasoningBudget(
+        params.reasoning_start,
+        params.reasoning_ends,
+        params.reasoning_forced,
+        budget if budget >= 0 else None,
+        tokenizer,
+    )
+    for token in _generation_prompt(params, tokenizer):
+        reasoning.accept(token)
+    return reasoning
+
+
+def _generation_prompt(params: SamplingParams, tokenizer: Vocab) -> list[int]:
+    """The tokens of the prompt's end, without a blank that only the tokenizer put before it."""
+    text = params.generation_prompt
+    if not text:
+        return []
+    tokens = tokenizer.tokenize(text, add_special=False, parse_special=True)
+    if tokens:
+        first = tokenizer.piece(tokens[0], special=True)[:1]
+        if first.isspace() and text[0] not in " \t\n\v\f\r":
+            return tokens[1:]
+    return tokens
