@@ -1,5 +1,7 @@
 """POST /v1/completions and /v1/chat/completions: OpenAI's shapes around the same completion."""
 
+import asyncio
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -24,7 +26,7 @@ async def post_completions_oai(server: Server, request: Request, body: Json) -> 
 
 async def post_chat_completions(server: Server, request: Request, body: Json) -> Response:
     """OpenAI's chat completion."""
-    read = completion_body(server, body)
+    read = await asyncio.to_thread(completion_body, server, body)
     id = new_id()
     api = Api(
         lambda native: ChatWriter(native, id, read.new_output()),

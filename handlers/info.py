@@ -52,7 +52,7 @@ async def get_props(server: Server, request: Request) -> Response:
             ui=settings.ui,
             ui_settings={},
             chat_template=template.source,
-            chat_template_caps=template.caps,
+            chat_template_caps=template.for_tools.caps,
             bos_token=template.bos,
             eos_token=template.eos,
             build_info=BUILD_INFO,

@@ -13,6 +13,8 @@ from engine.tokenizer import Tokenizer
 from generated.options import Settings
 from handlers.chat_template import ChatTemplate
 
+_TOOL_USE = "tokenizer.chat_template.tool_use"
+"""Where a GGUF file keeps a template of its own for tools."""
 _LETTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase
 
 
@@ -28,18 +30,22 @@ class Server:
     settings: Settings
     engine: Engine
     started: int = field(default_factory=lambda: int(time.time()))
+    unusable: str = ""
+    """Why the loaded model can't be served."""
     media_marker: str = field(default_factory=lambda: f"<__media_{random_string()}__>")
 
     @cached_property
     def chat_template(self) -> ChatTemplate:
         """The template given on the command line, else the model's; needs the loaded model."""
         tokenizer = self.tokenizer
+        given = self.settings.chat_template
         return ChatTemplate(
-            self.settings.chat_template or self.model.chat_template or "",
+            given or self.model.chat_template or "",
             bos=_text(tokenizer, tokenizer.bos),
             eos=_text(tokenizer, tokenizer.eos),
             add_bos=tokenizer.add_bos,
             add_eos=tokenizer.add_eos,
+            tool_use="" if given else self.model.metadata.get(_TOOL_USE, ""),
         )
 
     @property
@@ -55,6 +61,11 @@ class Server:
     def text(self, tokens: Sequence[int]) -> str:
         """The text of tokens, special ones shown; bytes that are no characters are escaped."""
         return self.tokenizer.decode(tokens, special=True).decode("utf-8", "surrogateescape")
+
+    @property
+    def failure(self) -> str:
+        """Why this server can't go on, in one line; empty while it can."""
+        return self.unusable or (self.engine.failure if self.engine.state == "failed" else "")
 
     @property
     def is_ready(self) -> bool:

@@ -49,13 +49,13 @@ async def post_detokenize(server: Server, request: Request, body: DetokenizeRequ
 
 async def post_apply_template(server: Server, request: Request, body: Json) -> Response:
     """The prompt that the chat template makes of the messages."""
-    read = completion_body(server, body)
+    read = await asyncio.to_thread(completion_body, server, body)
     return JsonResponse(replies.apply_template(prompt=read.body["prompt"]))
 
 
 async def post_chat_completions_tok(server: Server, request: Request, body: Json) -> Response:
     """How many tokens a chat body's prompt has."""
-    read = completion_body(server, body)
+    read = await asyncio.to_thread(completion_body, server, body)
     tokens = server.tokenizer.encode(
         read.body["prompt"], add_special=True, parse_special=True
     )
