@@ -58,7 +58,8 @@ class TextStream:
         """`n_indent` is the least indentation of lines after the first, in bytes; 0 for none."""
         self.generated = bytearray()
         self.has_new_line = False
-        self._stop = [(word, word.encode(errors="surrogatepass")) for word in stop if word]
+        # An empty stop string, as in the reference, ends the text with the first token.
+        self._stop = [(word, word.encode(errors="surrogatepass")) for word in stop]
         self._n_indent = n_indent
         self._n_shown = 0
         self._line_start = 0
@@ -99,12 +100,12 @@ class TextStream:
         return broken
 
     def whole(self) -> str:
-        """All the text, without a character that is cut off at its end."""
-        return to_text(self.generated[: cut_off_at(self.generated)])
+        """All the text; a character that is cut off at its end reads as U+FFFD."""
+        return to_text(self.generated)
 
     def held_back(self) -> str:
         """The end of `whole()` that was never shown."""
-        return to_text(self.generated[self._n_shown : cut_off_at(self.generated)])
+        return to_text(self.generated[self._n_shown :])
 
     def _find_stop(self, text: bytes) -> tuple[int, str | None]:
         """The earliest place where a stop string stands, and which: the first listed there."""
