@@ -8,8 +8,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from engine.events import Begin, Event, Failed, Final, Progress, Token
+from engine.grammar import pieces_of
 from engine.sampling import SamplingParams
 from engine.task import CompletionTask
+from engine.vocabulary import SamplingVocabulary
 from generated import errors, wire
 from generated.api_error import ApiError
 from generated.http import EventStream, JsonResponse, while_connected
@@ -125,6 +127,9 @@ def _jobs(server: Server, body: Json, api: Api) -> tuple[list[_Job], CompletionR
     read = read_completion(body, server.settings, CompletionReading(tokenizer, server.settings))
     read = replace(read, logit_bias=_logit_bias(server, body, read))
     begins = begins_in_prompt(body, by_default=bool(server.settings.json_schema))
+    if read.grammar:
+        # Made here, so that the engine's thread finds it ready: that takes too long in a stream.
+        pieces_of(SamplingVocabulary(tokenizer), tokenizer.n_tokens)
     own = read_completion_task(body)
     jobs: list[_Job] = []
     for prompt in prompts:
@@ -305,6 +310,8 @@ def failure(event: Failed) -> ApiError:
             n_prompt_tokens=event.n_prompt_tokens,
             n_ctx=event.n_ctx,
         )
+    if event.kind == "out_of_memory":
+        return errors.out_of_memory()
     kinds = {
         "invalid_request": errors.INVALID_REQUEST,
         "unavailable": errors.UNAVAILABLE,

@@ -3,6 +3,7 @@
 from engine.grammar.lazy import LazyGrammar, Trigger, TriggerKind
 from engine.grammar.matcher import Matcher
 from engine.grammar.parser import parse_grammar
+from engine.grammar.pieces import pieces_of
 from engine.grammar.rules import Element, Grammar, GrammarError, Kind, Rule
 
 __all__ = [
@@ -16,4 +17,5 @@ __all__ = [
     "Trigger",
     "TriggerKind",
     "parse_grammar",
+    "pieces_of",
 ]

@@ -13,6 +13,7 @@ EMPTY = 0
 
 _ENDS = (Kind.END, Kind.ALT)
 _TOKENS = (Kind.TOKEN, Kind.TOKEN_NOT)
+_CHARACTERS = (Kind.CHAR, Kind.CHAR_NOT, Kind.CHAR_ANY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,10 @@ class _Terminal:
     after: int
 
     def has(self, point: int) -> bool:
-        return any(low <= point <= high for low, high in self.ranges) == self.wanted
+        for low, high in self.ranges:
+            if low <= point <= high:
+                return self.wanted
+        return not self.wanted
 
     def may_become(self, partial: Partial) -> bool:
         """Whether the incomplete character could be in the set, as llama.cpp decides."""
@@ -77,6 +81,25 @@ class Automaton:
         for position in self._alternatives(grammar.root):
             started |= self._advance(self._push(EMPTY, position))
         self.start = self.state(started)
+
+    @property
+    def size(self) -> int:
+        """How many stacks and states have come up."""
+        return len(self._stacks) + len(self._states)
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether any rule asks for a token, not for characters."""
+        return any(element.kind in _TOKENS for element in self._elements)
+
+    def bounds(self) -> set[int]:
+        """Where among the code points what a rule takes may change: between two, all are alike."""
+        found: set[int] = set()
+        for position, element in enumerate(self._elements):
+            if element.kind in _CHARACTERS:
+                for low, high in self._read_terminal(position).ranges:
+                    found |= {low, high + 1}
+        return found
 
     def state(self, stacks: set[int] | frozenset[int]) -> State:
         """The one state that has these stacks."""

@@ -2,35 +2,56 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.grammar.automaton import EMPTY, Automaton, State
-from engine.grammar.pieces import Node, pieces_of
+from engine.grammar.pieces import pieces_of
 from engine.grammar.rules import Grammar
+from engine.grammar.table import Table
 from engine.grammar.utf8 import WHOLE, Partial, decode
 
 if TYPE_CHECKING:
     from engine.sampling.vocab import Vocab
 
 _REMEMBERED = 64  # masks kept; a text moves between few states
+_MOST_STATES = 20_000  # states and stacks a grammar may come to before they are forgotten
+
+Mask = NDArray[np.bool_]
+
+
+class _Compiled:
+    """What texts under the same grammar share."""
+
+    def __init__(self, grammar: Grammar, vocab: Vocab, n_vocab: int) -> None:
+        self.automaton = Automaton(grammar)
+        self.pieces = pieces_of(vocab, n_vocab)
+        self.table = None if self.automaton.has_tokens else Table(self.automaton, self.pieces)
+        self.masks: dict[tuple[State, Partial], Mask] = {}
+
+
+@lru_cache(maxsize=4)
+def _compiled(grammar: Grammar, vocab: Vocab, n_vocab: int) -> _Compiled:
+    return _Compiled(grammar, vocab, n_vocab)
 
 
 class Matcher:
     """One text's way through a grammar, by llama.cpp's rules."""
 
     def __init__(self, grammar: Grammar, vocab: Vocab, n_vocab: int) -> None:
-        self._automaton = Automaton(grammar)
-        self._pieces = pieces_of(vocab, n_vocab)
+        compiled = _compiled(grammar, vocab, n_vocab)
+        if compiled.automaton.size > _MOST_STATES:
+            _compiled.cache_clear()
+            compiled = _compiled(grammar, vocab, n_vocab)
+        self._automaton, self._table = compiled.automaton, compiled.table
+        self._pieces, self._masks = compiled.pieces, compiled.masks
         self._n_vocab = n_vocab
         self._ends = frozenset(self._pieces.ends)
         self._state = self._automaton.start
         self._partial = WHOLE
-        self._masks: dict[tuple[State, Partial], NDArray[np.bool_]] = {}
 
     def allows(self, token: int) -> bool:
         """Whether `token` may come next."""
@@ -39,7 +60,7 @@ class Matcher:
         piece = self._pieces.pieces[token]
         return bool(piece) and piece[0] != 0 and self._takes(token, piece)
 
-    def mask(self) -> NDArray[np.bool_]:
+    def mask(self) -> Mask:
         """Which tokens may come next: bool [n_vocab], not to be written."""
         key = (self._state, self._partial)
         found = self._masks.get(key)
@@ -90,67 +111,44 @@ class Matcher:
             return self._automaton.may_continue(state, partial)
         return bool(state)
 
-    def _compute_mask(self) -> NDArray[np.bool_]:
+    def _compute_mask(self) -> Mask:
         pieces, state = self._pieces, self._state
-        allowed = np.zeros(self._n_vocab, dtype=np.bool_)
         if self._partial.missing:
             # Only a continuation byte can follow.
-            self._ask(pieces.continuing, allowed)
-        elif state.awaits_token or not self._take_what_stays(allowed):
+            allowed = np.zeros(self._n_vocab, dtype=np.bool_)
+            for token in pieces.continuing:
+                allowed[token] = self._takes(token, pieces.pieces[token])
+        elif self._table is None:
+            allowed = np.zeros(self._n_vocab, dtype=np.bool_)
             allowed[self._reachable()] = True
+        else:
+            allowed = self._table.allowed(state)
         allowed[pieces.ends] = state.may_end
         return allowed
 
-    def _ask(self, tokens: Iterable[int], allowed: NDArray[np.bool_]) -> None:
-        """Set what the grammar says of `tokens`, one by one."""
-        for token in tokens:
-            allowed[token] = self._takes(token, self._pieces.pieces[token])
-
-    def _take_what_stays(self, allowed: NDArray[np.bool_]) -> bool:
-        """Set the mask where most characters lead to one state and stay there, as in JSON strings.
-
-        Tokens of such characters alone are allowed, the others are asked about; False if these
-        are too many to be asked one by one.
-        """
-        pieces, state, step = self._pieces, self._state, self._automaton.step
-        reached = {point: step(state, point) for point in pieces.having}
-        if not reached:
-            return False
-        usual = Counter(reached.values()).most_common(1)[0][0]
-        leaving = [
-            tokens
-            for point, tokens in pieces.having.items()
-            if reached[point] is not usual or step(usual, point) is not usual
-        ]
-        if not usual or sum(map(len, leaving)) > self._n_vocab // 10:
-            return False
-        allowed[pieces.whole] = True
-        for partial, tokens in pieces.cut_off.items():
-            if usual is state:
-                allowed[tokens] = self._automaton.may_continue(state, partial)
-            else:
-                self._ask(tokens, allowed)
-        self._ask({token for tokens in leaving for token in tokens}, allowed)
-        return True
-
     def _reachable(self) -> list[int]:
-        """The tokens whose characters the grammar takes."""
-        automaton, tokens = self._automaton, list[int]()
-        pending: list[tuple[Node, State]] = [(self._pieces.root, self._state)]
+        """The tokens that a grammar takes which asks for some as such."""
+        automaton, pieces = self._automaton, self._pieces
+        ending: dict[int, list[int]] = {}
+        for at, node in enumerate(pieces.node_of.tolist()):
+            ending.setdefault(node, []).append(at)
+        n_whole = len(pieces.tokens) - len(pieces.cut_of)
+        tokens: list[int] = []
+        pending: list[tuple[int, State]] = [(0, self._state)]
         while pending:
             node, state = pending.pop()
-            tokens += node.whole
-            for partial, cut_off in node.partial.items():
-                if automaton.may_continue(state, partial):
-                    tokens += cut_off
+            for at in ending.get(node, ()):
+                cut = None if at < n_whole else pieces.cuts[pieces.cut_of[at - n_whole]]
+                if cut is None or automaton.may_continue(state, cut):
+                    tokens.append(int(pieces.tokens[at]))
             if state.awaits_token:
                 named, all_others = automaton.named_tokens(state)
                 tokens += [t for t in named if t < self._n_vocab and self.allows(t)]
                 if all_others:
-                    tokens += [token for token in node.below() if token not in named]
+                    tokens += [token for token in pieces.below(node).tolist() if token not in named]
                     continue
-            for point, child in node.children.items():
-                reached = state.next.get(point) or automaton.step(state, point)
+            for child in range(int(pieces.children[node]), int(pieces.children[node + 1])):
+                reached = automaton.step(state, int(pieces.points[pieces.point_of[child]]))
                 if reached:
                     pending.append((child, reached))
         return tokens

@@ -2,87 +2,123 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
+from threading import Lock
 from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from engine.grammar.utf8 import WHOLE, Partial, decode
 
 if TYPE_CHECKING:
     from engine.sampling.vocab import Vocab
 
-
-class Node:
-    """The tokens that begin with the same characters."""
-
-    __slots__ = ("children", "partial", "whole")
-
-    def __init__(self) -> None:
-        self.children: dict[int, Node] = {}
-        self.whole: list[int] = []  # tokens that end here
-        self.partial: dict[Partial, list[int]] = {}  # tokens that end with a character cut off
-
-    def below(self) -> Iterator[int]:
-        """Every token with more than this node's characters."""
-        pending = list(self.children.values())
-        while pending:
-            node = pending.pop()
-            yield from node.whole
-            for tokens in node.partial.values():
-                yield from tokens
-            pending += node.children.values()
+Points = tuple[int, ...]
 
 
 class Pieces:
-    """A vocabulary's pieces, decoded once."""
+    """A vocabulary's pieces, decoded once, and a tree of the tokens that begin with a character.
+
+    The tree's nodes are numbered breadth first, from the root's 0; `levels` says where each
+    depth begins. Node n is behind `parent_of[n]` for the character `points[point_of[n]]`, its
+    children are those from `children[n]` to `children[n + 1]`. `tokens[i]` ends at node
+    `node_of[i]`; the last ones end in the midst of a character, as `cuts[cut_of[j]]` says.
+    """
 
     def __init__(self, vocab: Vocab, n_vocab: int) -> None:
         self.pieces = [vocab.piece(token, special=True) for token in range(n_vocab)]
         self.ends = [token for token in range(n_vocab) if vocab.is_eog(token)]
-        self.root = Node()
-        # By character: the tokens that have it, once or more often.
-        self.having: dict[int, list[int]] = {}
-        self.whole: list[int] = []
-        self.cut_off: dict[Partial, list[int]] = {}
         # Tokens that can complete a character begin with a continuation byte, and only they do.
         self.continuing: list[int] = []
+        texts: list[tuple[int, str]] = []
+        others: list[tuple[int, Points]] = []
+        cut_off: list[tuple[int, Points, Partial]] = []
         ends = set(self.ends)
         for token, piece in enumerate(self.pieces):
             if token in ends or not piece or piece[0] == 0:
                 continue
             if 0x80 <= piece[0] < 0xC0:
                 self.continuing.append(token)
-            else:
-                self._add(token, piece)
+                continue
+            text = _text(piece)
+            if text is not None:
+                texts.append((token, text))
+                continue
+            points, partial = decode(piece, WHOLE)
+            if partial.missing > 0:
+                cut_off.append((token, points, partial))
+            elif not partial.missing:
+                others.append((token, points))
+        self.cuts = list(dict.fromkeys(partial for _, _, partial in cut_off))
+        numbers = {partial: number for number, partial in enumerate(self.cuts)}
+        self.cut_of = np.array([numbers[partial] for _, _, partial in cut_off], dtype=np.intp)
+        self._grow(texts, [*others, *((token, points) for token, points, _ in cut_off)])
 
-    def _add(self, token: int, piece: bytes) -> None:
-        points, partial = _decode(piece)
-        if partial.missing < 0:
-            return
-        for point in set(points):
-            self.having.setdefault(point, []).append(token)
-        node = self.root
-        for point in points:
-            node = node.children.setdefault(point, Node())
-        if partial.missing:
-            node.partial.setdefault(partial, []).append(token)
-            self.cut_off.setdefault(partial, []).append(token)
-        else:
-            node.whole.append(token)
-            self.whole.append(token)
+    @property
+    def n_vocab(self) -> int:
+        return len(self.pieces)
+
+    def below(self, node: int) -> NDArray[np.intp]:
+        """Every token with more than this node's characters."""
+        first, last = int(self.children[node]), int(self.children[node + 1])
+        inside = np.zeros(len(self.point_of), dtype=np.bool_)
+        while first < last:
+            inside[first:last] = True
+            first, last = int(self.children[first]), int(self.children[last])
+        return self.tokens[inside[self.node_of]]
+
+    def _grow(self, texts: list[tuple[int, str]], others: list[tuple[int, Points]]) -> None:
+        """Make the tree, one character of all tokens after the other."""
+        self.tokens = np.array([token for token, _ in (*texts, *others)], dtype=np.intp)
+        joined = "".join(text for _, text in texts).encode("utf-32-le")
+        further = np.array([point for _, points in others for point in points], dtype=np.uint32)
+        flat = np.concatenate((np.frombuffer(joined, dtype=np.uint32), further))
+        self.points, which = np.unique(flat, return_inverse=True)
+        lengths = np.array([len(entry) for _, entry in (*texts, *others)], dtype=np.intp)
+        starts = np.cumsum(lengths) - lengths
+        self.node_of = np.zeros(len(lengths), dtype=np.intp)
+        parents, points, n_nodes = [np.zeros(1, dtype=np.intp)], [np.zeros(1, dtype=np.intp)], 1
+        self.levels = [0, 1]
+        longer = np.flatnonzero(lengths)
+        at = 0
+        while len(longer):
+            keys = self.node_of[longer] * len(self.points) + which[starts[longer] + at]
+            new, numbers = np.unique(keys, return_inverse=True)
+            self.node_of[longer] = n_nodes + numbers
+            parents.append(new // len(self.points))
+            points.append(new % len(self.points))
+            n_nodes += len(new)
+            self.levels.append(n_nodes)
+            at += 1
+            longer = longer[lengths[longer] > at]
+        self.point_of = np.concatenate(points)
+        self.parent_of = np.concatenate(parents)
+        self.children = 1 + np.searchsorted(self.parent_of[1:], np.arange(n_nodes + 1))
 
 
-def _decode(piece: bytes) -> tuple[tuple[int, ...], Partial]:
-    """A whole piece's characters; the quick way where Python and llama.cpp agree."""
-    if b"\0" not in piece:
-        try:
-            return tuple(map(ord, piece.decode())), WHOLE
-        except UnicodeDecodeError:
-            pass
-    return decode(piece, WHOLE)
+def _text(piece: bytes) -> str | None:
+    """A whole piece's characters, where Python and llama.cpp decode alike."""
+    if b"\0" in piece:
+        return None
+    try:
+        return piece.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+_building = Lock()
+
+
+def pieces_of(vocab: Vocab, n_vocab: int) -> Pieces:
+    """The pieces of a vocabulary, kept for the next grammar; on any thread.
+
+    The first call takes up to a second, so make it where nothing waits.
+    """
+    with _building:
+        return _pieces_of(vocab, n_vocab)
 
 
 @lru_cache(maxsize=2)
-def pieces_of(vocab: Vocab, n_vocab: int) -> Pieces:
-    """The pieces of a vocabulary, kept for the next grammar."""
+def _pieces_of(vocab: Vocab, n_vocab: int) -> Pieces:
     return Pieces(vocab, n_vocab)
