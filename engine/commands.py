@@ -7,6 +7,7 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from engine.events import Failed, FailureKind
+from engine.pending import set_exception, set_result
 from engine.run import Request, send
 from engine.scheduler import Scheduler
 from engine.slot import Slot
@@ -58,16 +59,17 @@ class OnSlot(Generic[T]):
 
     def refuse(self, kind: FailureKind, message: str) -> None:
         """Answer with `EngineUnavailable`."""
-        if self.answer.set_running_or_notify_cancel():
-            self.answer.set_exception(EngineUnavailable(message))
+        set_exception(self.answer, EngineUnavailable(message))
 
     def _act(self, scheduler: Scheduler, slot: Slot) -> None:
         if not self.answer.set_running_or_notify_cancel():
             return
         try:
-            self.answer.set_result(self.action(scheduler, slot))
+            result = self.action(scheduler, slot)
         except Exception as error:
-            self.answer.set_exception(error)
+            set_exception(self.answer, error)
+        else:
+            set_result(self.answer, result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +98,12 @@ class Ask(Generic[T]):
         if not self.answer.set_running_or_notify_cancel():
             return
         try:
-            self.answer.set_result(self.question(scheduler))
+            result = self.question(scheduler)
         except Exception as error:
-            self.answer.set_exception(error)
+            set_exception(self.answer, error)
+        else:
+            set_result(self.answer, result)
 
     def refuse(self, kind: FailureKind, message: str) -> None:
         """Answer with `EngineUnavailable`."""
-        if self.answer.set_running_or_notify_cancel():
-            self.answer.set_exception(EngineUnavailable(message))
+        set_exception(self.answer, EngineUnavailable(message))

@@ -12,12 +12,13 @@ from typing import Literal, TypeVar
 
 import mlx.core as mx
 
-from engine.commands import Ask, Cancel, Command, OnSlot, Submit
+from engine.commands import Ask, Cancel, Command, EngineUnavailable, OnSlot, Submit
 from engine.errors import ModelError
 from engine.events import FailureKind
 from engine.loading import LoadedModel
 from engine.metrics import Metrics
 from engine.open_model import OpenModel
+from engine.pending import Pending, StepClock
 from engine.run import Request, Sink
 from engine.scheduler import Scheduler
 from engine.settings import ContextSizes, EngineSettings, context_sizes
@@ -60,6 +61,8 @@ class Engine:
         self._ids = itertools.count()
         self._lock = threading.Lock()
         self._settled = threading.Event()
+        self._pending = Pending()
+        self._clock = StepClock()
         self._stopping = False
         self._thread = threading.Thread(target=self._main, name="engine", daemon=True)
 
@@ -82,6 +85,25 @@ class Engine:
         else:
             self._thread.join(timeout)
         return not self._thread.is_alive()
+
+    def check(self, step_limit: float) -> bool:
+        """Look after the engine's thread from another one; whether it is as it should be.
+
+        If it ended unseen, or has been at one step for more than `step_limit` seconds, the engine
+        is given up: everything pending fails, and so does everything from now on. Loading and
+        writing files to disk count as steps only once the model is there.
+        """
+        if self.state == "ready" and self._clock.seconds > step_limit:
+            self._give_up(f"a step didn't return within {step_limit:g} seconds")
+        started = self._thread.ident is not None
+        if self.state in ("loading", "ready") and started and not self._thread.is_alive():
+            self._give_up("the engine's thread ended")
+        return self.state in ("loading", "ready")
+
+    @property
+    def n_pending(self) -> int:
+        """How many tasks and questions somebody waits for."""
+        return len(self._pending)
 
     @property
     def model(self) -> LoadedModel:
@@ -112,12 +134,15 @@ class Engine:
         The prompt is evaluated once, for the first task; all start together, each in a slot of
         its own, so there must be no more of them than slots.
         """
-        requests = [Request(next(self._ids), task, sink) for task, sink in tasks]
+        requests = self._pending.follow(
+            [Request(next(self._ids), task, sink) for task, sink in tasks]
+        )
         self._put(Submit(replace(requests[0], children=tuple(requests[1:]))))
         return [request.id for request in requests]
 
     def cancel(self, task_id: int) -> None:
         """Drop a task; its slot is free after the step that is running. No event tells of it."""
+        self._pending.forget(task_id)
         self._put(Cancel(task_id))
 
     def save_slot(self, id_slot: int, path: Path) -> "Future[SlotFileFigures]":
@@ -134,6 +159,7 @@ class Engine:
 
     def _on_slot(self, id_slot: int, action: Callable[[Scheduler, Slot], T]) -> "Future[T]":
         command = OnSlot(id_slot, action)
+        self._pending.watch(command.answer)
         self._put(command)
         return command.answer
 
@@ -151,6 +177,7 @@ class Engine:
         The future fails with `EngineUnavailable` if the engine can't go on.
         """
         command = Ask(question)
+        self._pending.watch(command.answer)
         self._put(command)
         return command.answer
 
@@ -160,6 +187,15 @@ class Engine:
                 self._inbox.put(command)
                 return
         command.refuse(*self._refusal())
+
+    def _give_up(self, failure: str) -> None:
+        """The engine's thread can't be relied on any longer: end all without it."""
+        log.error("the engine is given up: %s", failure)
+        with self._lock:
+            self.state, self.failure = "failed", failure
+        self._stopping = True
+        self._pending.fail_all("server", failure, EngineUnavailable(failure))
+        self._settled.set()
 
     def _refusal(self) -> tuple[FailureKind, str]:
         return ("unavailable" if self.state == "stopped" else "server", self.failure)
@@ -200,28 +236,32 @@ class Engine:
             self._take_commands(scheduler)
             if scheduler.idle or self._stopping:
                 continue
+            self._clock.start()
             try:
                 scheduler.step()
             except Exception as error:
                 log.exception("a step failed")
-                scheduler.fail_running("server", f"got exception: {error}")
+                scheduler.fail_running(*scheduler.failure_of(error))
 
     def _take_commands(self, scheduler: Scheduler) -> None:
         """Carry out all there is; with nothing else to do, wait for the first."""
         if scheduler.idle and self._inbox.empty():
             mx.clear_cache()
+            self._clock.stop()
             self._carry_out(self._inbox.get(), scheduler)
         while not self._inbox.empty():
             self._carry_out(self._inbox.get(), scheduler)
 
     def _carry_out(self, command: Command | None, scheduler: Scheduler) -> None:
         if command is not None:
+            self._clock.start()
             command.carry_out(scheduler)
 
     def _close(self, scheduler: Scheduler | None, state: State, failure: str) -> None:
         """Refuse all that is pending, and from now on all that comes."""
         with self._lock:
-            self.state, self.failure = state, failure
+            if self.state != "failed":
+                self.state, self.failure = state, failure
         kind, message = self._refusal()
         try:
             if scheduler is not None:
@@ -231,6 +271,7 @@ class Engine:
                 command = self._inbox.get()
                 if command is not None:
                     command.refuse(kind, message)
+            self._pending.fail_all(kind, message, EngineUnavailable(message))
             self._settled.set()
 
 

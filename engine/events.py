@@ -8,7 +8,9 @@ import numpy as np
 from engine.timings import Timings
 
 StopType = Literal["none", "eos", "word", "limit"]
-FailureKind = Literal["invalid_request", "exceed_context_size", "unavailable", "server"]
+FailureKind = Literal[
+    "invalid_request", "exceed_context_size", "unavailable", "out_of_memory", "server"
+]
 
 
 @dataclass(frozen=True, slots=True)

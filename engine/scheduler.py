@@ -144,6 +144,14 @@ class Scheduler:
                 slot.cache.clear()
                 self._fail(slot, slot.run, kind, message)
 
+    def failure_of(self, error: Exception) -> tuple[FailureKind, str]:
+        """What a client is told of an error; if memory ran out, what can be freed is freed."""
+        if not out_of_memory(error):
+            return "server", f"got exception: {error}"
+        self._slots.free_memory()
+        mx.clear_cache()
+        return "out_of_memory", str(error)
+
     def slots(self) -> list[SlotView]:
         """Every slot as it is now."""
         return self._slots.views()
@@ -457,12 +465,7 @@ class Scheduler:
         log.error("slot %d, task %d", slot.id, run.request.id, exc_info=error)
         if not cache_is_good:
             slot.cache.clear()
-        if out_of_memory(error):
-            self._slots.free_memory()
-            mx.clear_cache()
-            self._fail(slot, run, "unavailable", f"out of memory: {error}")
-        else:
-            self._fail(slot, run, "server", f"got exception: {error}")
+        self._fail(slot, run, *self.failure_of(error))
 
     def _fail(self, slot: Slot, run: Run, kind: FailureKind, message: str) -> None:
         exceeded = kind == "exceed_context_size"

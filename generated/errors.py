@@ -923,6 +923,12 @@ def engine_stopped(detail: object) -> ApiError:
     return ApiError(UNAVAILABLE, f"The engine has stopped: {detail}")
 
 
+def shutting_down() -> ApiError:
+    """Of our own: Upstream refuses connections while it ends; ours answers until what is running
+    is done."""
+    return ApiError(UNAVAILABLE, "The server is shutting down")
+
+
 def out_of_memory() -> ApiError:
     """Of our own: Upstream aborts when memory runs out."""
     return ApiError(UNAVAILABLE, "Not enough memory for this request")

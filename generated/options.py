@@ -258,6 +258,11 @@ class Settings:
     """Start each log line with its level. (--log-prefix, --no-log-prefix)"""
     log_timestamps: bool = True
     """Start each log line with the time. (--log-timestamps, --no-log-timestamps)"""
+    step_timeout: int = 600
+    """Seconds after which a step of the engine that doesn't return ends the server.
+    (--step-timeout)"""
+    stop_timeout: int = 10
+    """Seconds that running requests may take to finish after SIGTERM. (--stop-timeout)"""
     given: frozenset[str] = frozenset()
     """The settings that were given, by an option or in the environment."""
     announcements: tuple[str, ...] = ()
@@ -2947,5 +2952,23 @@ OPTIONS: tuple[Option, ...] = (
         description="Speculative decoding with n-grams of the text itself.",
         status="deferred",
         reason="speculative decoding isn't built yet",
+    ),
+    Option(
+        section="own",
+        spellings=("--step-timeout",),
+        value=("N",),
+        read=values.int32(reject=(1, None), invalid="--step-timeout must be at least 1"),
+        setting="step_timeout",
+        default=600,
+        description="Seconds after which a step of the engine that doesn't return ends the server.",
+    ),
+    Option(
+        section="own",
+        spellings=("--stop-timeout",),
+        value=("N",),
+        read=values.int32(reject=(0, None), invalid="--stop-timeout must be non-negative"),
+        setting="stop_timeout",
+        default=10,
+        description="Seconds that running requests may take to finish after SIGTERM.",
     ),
 )

@@ -70,7 +70,7 @@ class Gate:
         if request.method == "OPTIONS":
             return _preflight(settings)
         try:
-            if not self.server.is_ready:
+            if not self.server.is_ready or self.server.draining:
                 raise self._not_ready()
             self._check_key(request)
         except ApiError as error:
@@ -79,6 +79,8 @@ class Gate:
 
     def _not_ready(self) -> ApiError:
         engine = self.server.engine
+        if self.server.draining:
+            return errors.shutting_down()
         if engine.state == "loading":
             return errors.loading_model()
         return errors.engine_stopped(engine.failure)

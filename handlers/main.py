@@ -26,13 +26,12 @@ from handlers.grammars import default_grammar
 from handlers.logs import set_up_logging
 from handlers.progress import ProgressBar
 from handlers.server import Server
+from handlers.stopping import HttpServer, Stop, leave, watch_engine
 
 log = logging.getLogger("mlx-llama-server")
 
 _STOP_SECONDS = 10
-"""How long running requests may take to finish after SIGTERM."""
-_WATCH_SECONDS = 0.25
-"""How often the engine is looked after."""
+"""How long connections and the engine's thread may take to end once nothing is running."""
 
 
 def main() -> None:
@@ -120,23 +119,25 @@ async def _serve(server: Server, listener: socket.socket) -> int:
         ssl_keyfile=server.settings.ssl_file_key or None,
         ssl_certfile=server.settings.ssl_file_cert or None,
     )
-    http = uvicorn.Server(config)
-    http.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    http = HttpServer(config)
+    stop = Stop(server, http)
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(name, lambda: setattr(http, "should_exit", True))
+        loop.add_signal_handler(name, stop.on_signal)
     serving = asyncio.create_task(http.serve(sockets=[listener]))
-    watching = asyncio.create_task(_watch_engine(server, http))
+    watching = asyncio.create_task(_watch_engine(server, stop))
     await serving
     watching.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await watching
     failure = server.failure
-    await asyncio.to_thread(server.engine.stop, _STOP_SECONDS)
-    return _refuse(failure) if failure else 0
+    status = _refuse(failure) if failure else 0
+    if not await asyncio.to_thread(server.engine.stop, 1 if failure else _STOP_SECONDS):
+        leave(status)
+    return status
 
 
-async def _watch_engine(server: Server, http: uvicorn.Server) -> None:
+async def _watch_engine(server: Server, stop: Stop) -> None:
     """Load the model, say that it is there, and end the server if the engine ever fails."""
     path = server.settings.model
     with ProgressBar(f"loading {Path(path).name}") as bar:
@@ -151,9 +152,8 @@ async def _watch_engine(server: Server, http: uvicorn.Server) -> None:
         log.info("model loaded")
         scheme = "https" if server.settings.ssl_file_key else "http"
         log.info(f"server is listening on {scheme}://{server.settings.hostname}:{server.settings.port}")
-        while server.is_ready:
-            await asyncio.sleep(_WATCH_SECONDS)
-    http.should_exit = True
+        await watch_engine(server)
+    stop.now()
 
 
 def _listen(settings: Settings) -> socket.socket:

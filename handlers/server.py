@@ -30,6 +30,8 @@ class Server:
     settings: Settings
     engine: Engine
     started: int = field(default_factory=lambda: int(time.time()))
+    draining: bool = False
+    """Whether only what is running is served to its end."""
     unusable: str = ""
     """Why the loaded model can't be served."""
     media_marker: str = field(default_factory=lambda: f"<__media_{random_string()}__>")

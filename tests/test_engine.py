@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -220,3 +221,68 @@ def test_a_thread_that_dies_leaves_nobody_waiting(
     monkeypatch.setattr(Scheduler, "step", dying)
     assert running.end() == waiting.end() == Failed("server", "the engine failed: gone")
     assert engine.state == "failed"
+
+
+def test_a_step_that_does_not_return_fails_all_and_later_answers_nobody(
+    start: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, running, waiting, late = start(n_parallel=1), Client(), Client(), Client()
+    let_go = threading.Event()
+    plain = Scheduler.step
+
+    def stuck(self: Scheduler) -> None:
+        assert let_go.wait(SOON)
+        plain(self)
+
+    engine.submit(task(n_predict=-1), running)
+    engine.submit(task(), waiting)
+    running.until(Token)
+    assert engine.check(SOON)
+    monkeypatch.setattr(Scheduler, "step", stuck)
+    slots = engine.slots()
+    while engine.check(0.2):
+        slots = engine.slots()
+    engine.submit(task(), late)
+    failed = Failed("server", "a step didn't return within 0.2 seconds")
+    assert running.end() == waiting.end() == late.end() == failed
+    with pytest.raises(EngineUnavailable, match=failed.message):
+        slots.result(SOON)
+    assert engine.n_pending == 0
+    let_go.set()
+    assert engine.stop(SOON)
+    assert (engine.state, engine.failure) == ("failed", failed.message)
+    assert all(client._arrived.empty() for client in (running, waiting, late))
+
+
+def test_an_engine_at_rest_is_well_however_long(start: Callable[..., Engine]) -> None:
+    engine = start()
+    assert engine.wait_ready(SOON)
+    engine.slots().result(SOON)
+    while engine._clock.seconds:
+        pass
+    assert engine.check(0)
+
+
+def test_a_slot_is_saved_when_its_task_is_done(
+    start: Callable[..., Engine], tmp_path: Path
+) -> None:
+    engine, client = start(n_parallel=1), Client()
+    engine.submit(task(n_predict=40), client)
+    client.until(Token)
+    saved = engine.save_slot(0, tmp_path / "slot")
+    assert isinstance(client.end(), Final)
+    assert saved.result(SOON).n_tokens == 48
+    assert engine.erase_slot(0).result(SOON) == 48
+    assert engine.restore_slot(-5, tmp_path / "slot").result(SOON) == saved.result()
+
+
+def test_a_slot_that_is_never_free_is_not_waited_for_in_vain(
+    start: Callable[..., Engine], tmp_path: Path
+) -> None:
+    engine, client = start(n_parallel=1), Client()
+    engine.submit(task(n_predict=-1), client)
+    client.until(Token)
+    saved = engine.save_slot(0, tmp_path / "slot")
+    assert engine.stop(SOON)
+    with pytest.raises(EngineUnavailable, match="the server is shutting down"):
+        saved.result(SOON)

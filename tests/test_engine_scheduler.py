@@ -265,7 +265,7 @@ def test_a_sampler_that_raises_fails_its_own_task_only(monkeypatch: pytest.Monke
         (RuntimeError("broken"), Failed("server", "got exception: broken")),
         (
             RuntimeError("[malloc] Unable to allocate 99 bytes."),
-            Failed("unavailable", "out of memory: [malloc] Unable to allocate 99 bytes."),
+            Failed("out_of_memory", "[malloc] Unable to allocate 99 bytes."),
         ),
     ],
 )
