@@ -174,12 +174,11 @@ def test_variables_that_other_programs_share_are_not_announced() -> None:
 
 
 def test_deferred_options_are_refused_all_at_once() -> None:
-    argv = ["--lora", "a.gguf", "--context-shift", "--port", "1"]
+    argv = ["--lora", "a.gguf", "--log-prompts-dir", ".", "--port", "1"]
     assert refused(*argv, LLAMA_ARG_POOLING="cls") == (
         "error: LLAMA_ARG_POOLING is not supported yet: embeddings aren't built yet\n"
         "error: --lora is not supported yet: LoRA adapters aren't built yet\n"
-        "error: --context-shift is not supported yet: "
-        "a full context always ends the generation so far\n"
+        "error: --log-prompts-dir is not supported yet: prompts aren't logged yet\n"
     )
 
 
@@ -232,8 +231,7 @@ HELP_BEGINNING = """\
 """
 HELP_ON_SLOTS = """
 --slots, --no-slots               Serve /slots. (default: on; env: LLAMA_ARG_ENDPOINT_SLOTS)
---slot-save-path PATH             Folder in which slots are saved and restored. [not supported
-                                  yet: slots can't be saved to files yet]
+--slot-save-path PATH             Folder in which slots are saved and restored.
 """
 
 
