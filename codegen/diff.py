@@ -18,13 +18,16 @@ SAME, DIFFERENT, TROUBLE = 0, 1, 2
 """Exit statuses, as of diff(1)."""
 
 
+_WORDS = ("added", "removed", "changed", "moved", "not compared")
+
+
 class DiffError(Exception):
     """A folder that holds no readable extract."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """One change: `what` is added, removed, changed or moved; `detail` says from what to what."""
+    """One change: `what` is one of _WORDS; `detail` says from what to what."""
 
     what: str
     subject: str
@@ -38,8 +41,15 @@ def changes(old: Mapping[str, Json], new: Mapping[str, Json]) -> dict[str, list[
     """Every change by area; areas without changes are there with an empty list."""
     found = {}
     for area, (file, compare) in _AREAS.items():
-        found[area] = list(compare(old[file], new[file]))
+        unread = [*_unread("the old", old, file), *_unread("the new", new, file)]
+        found[area] = unread or list(compare(old[file], new[file]))
     return found
+
+
+def _unread(which: str, extract: Mapping[str, Json], file: str) -> Iterator[Change]:
+    """Why a document of an extract is missing: nothing is said about what it would hold."""
+    for problem in extract["build.json"].get("unread", {}).get(file, []):
+        yield Change("not compared", f"{which} {file}", problem)
 
 
 def _routes(old: Json, new: Json) -> Iterator[Change]:
@@ -82,6 +92,23 @@ def _as_far_known(option: Json, before: Json | None) -> Json:
         composed = one["printed"] is None or other["printed"] is None
         known["default"] = {**other, "printed": one["printed"]} if composed else other
     return known
+
+
+def _functions(old: Json, new: Json) -> Iterator[Change]:
+    """A line for each file and kind of change."""
+    for file in sorted({*old["files"], *new["files"]}):
+        if file not in new["files"] or file not in old["files"]:
+            yield Change("added" if file in new["files"] else "removed", file)
+            continue
+        before, after = old["files"][file], new["files"][file]
+        lists = {
+            "removed": [name for name in before if name not in after],
+            "added": [name for name in after if name not in before],
+            "changed": [n for n in before if n in after and before[n] != after[n]],
+        }
+        for what, names in lists.items():
+            if names:
+                yield Change(what, file, ", ".join(names))
 
 
 def _metrics(old: Json, new: Json) -> Iterator[Change]:
@@ -130,7 +157,11 @@ _AREAS: dict[str, tuple[str, Callable[[Json, Json], Iterator[Change]]]] = {
     "Kinds of error": ("errors.json", _kinds),
     "Error texts": ("errors.json", _texts),
     "Metrics": ("metrics.json", _metrics),
+    "Functions, by file": ("functions.json", _functions),
 }
+
+FILES = ("build.json", *dict.fromkeys(file for file, _ in _AREAS.values()))
+"""What an extract consists of."""
 
 
 def _entries(
@@ -149,9 +180,19 @@ def _entries(
             one, other = before[name].get(fact), after[name].get(fact)
             if fact in skip or one == other:
                 continue
-            detail = "" if fact.endswith("_sha256") else f" {_show(one)} → {_show(other)}"
+            detail = f" {_show(one)} → {_show(other)}"
+            if fact.endswith("_sha256"):
+                detail = ""
+            elif fact.endswith("_uses"):
+                detail = _came_and_went(one or [], other or [])
             yield Change("changed", name, fact.removesuffix("_sha256") + detail)
     yield from _moves(list(before), list(after))
+
+
+def _came_and_went(old: Sequence[str], new: Sequence[str]) -> str:
+    """Of two lists whose order means nothing, the differences."""
+    gone = [f"-{text}" for text in old if text not in new]
+    return " " + " ".join([*gone, *(f"+{text}" for text in new if text not in old)])
 
 
 def _added(after: Mapping[str, Json], name: str) -> str:
@@ -245,15 +286,16 @@ def _code(text: str) -> str:
 
 
 def _count(list_: Sequence[Change]) -> str:
-    words = ("added", "removed", "changed", "moved")
-    counts = {word: sum(change.what == word for change in list_) for word in words}
+    counts = {word: sum(change.what == word for change in list_) for word in _WORDS}
     return ", ".join(f"{n} {word}" for word, n in counts.items() if n) or "no change"
 
 
 def read_extract(folder: Path) -> dict[str, Json]:
     """The documents of an extract; raises DiffError."""
-    documents = {}
-    for name in ["build.json", *dict.fromkeys(file for file, _ in _AREAS.values())]:
+    documents: dict[str, Json] = {}
+    for name in FILES:
+        if name in documents.get("build.json", {}).get("unread", {}):
+            continue
         try:
             documents[name] = json.loads((folder / name).read_text(encoding="utf-8"))
         except OSError as error:

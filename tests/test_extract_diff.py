@@ -89,7 +89,7 @@ def test_an_extract_equals_itself(capsys: pytest.CaptureFixture[str]) -> None:
         "llama.cpp 12 → 12\n\nRoutes: no change\n\nRequest fields: no change\n\n"
         "Keys read from bodies: no change\n\nKeys written into replies: no change\n\n"
         "Options: no change\n\nKinds of error: no change\n\nError texts: no change\n\n"
-        "Metrics: no change\n"
+        "Metrics: no change\n\nFunctions, by file: no change\n"
     )
 
 

@@ -42,6 +42,8 @@ class Source:
 
     path: str
     tokens: tuple[Token, ...]
+    directives: tuple[str, ...] = ()
+    """The preprocessor lines, without `#include` and `#pragma`."""
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -115,11 +117,15 @@ class Source:
 
 def read_source(path: str, text: str) -> Source:
     """Tokenize `text`; raises CppError."""
-    source = Source(path, tuple(tokenize(text)))
+    directives: list[str] = []
+    tokens = tuple(tokenize(text, directives))
+    kept = tuple(line for line in directives if not line.startswith(_NO_FACTS))
+    source = Source(path, tokens, kept)
     source.check()
     return source
 
 
+_NO_FACTS = ("include", "pragma")
 _TOKEN = re.compile(
     r"""
     (?P<space>\s+|\\\n)
@@ -136,8 +142,8 @@ _TOKEN = re.compile(
 )
 
 
-def tokenize(text: str) -> Iterator[Token]:
-    """The tokens of `text`; comments and preprocessor lines are dropped."""
+def tokenize(text: str, directives: list[str] | None = None) -> Iterator[Token]:
+    """The tokens of `text` without comments; preprocessor lines are added to `directives`."""
     conditions: list[bool] = []  # for each open #if, whether its present branch is left out
     line = 1
     position = 0
@@ -151,6 +157,8 @@ def tokenize(text: str) -> Iterator[Token]:
         if kind == "punct" and spelling == "#" and start_of_line:
             directive, length = _directive(text[position:])
             _apply(directive, conditions, line)
+            if directives is not None:
+                directives.append(directive)
             line += text.count("\n", position, position + length)
             position += length
             continue

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from codegen.extract.cpp import Source, Token, literal, spell
+from codegen.extract.functions import text_sha256, uses
 from codegen.extract.reads import reads
 from codegen.extract.scopes import Function, conditions, functions
 from codegen.extract.structs import Structs
@@ -271,6 +272,9 @@ class _Reader:
         }
         if handler:
             result["handler_reads"] = handler
+        if entry.handler:
+            result["handler_uses"] = uses(source, *entry.handler)
+            result["handler_text_sha256"] = text_sha256(source, *entry.handler)
         if entry.subfields:
             result["subfields"] = [self._json(one, n) for n, one in enumerate(entry.subfields)]
         result["compiled_out"] = entry.compiled_out

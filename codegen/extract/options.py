@@ -8,6 +8,7 @@ from typing import Any
 
 from codegen.extract.cpp import Source, Token, literal, spell
 from codegen.extract.fields import sha256
+from codegen.extract.functions import text_sha256
 from codegen.extract.scopes import Function, conditions, functions
 from codegen.extract.structs import Structs, Value
 from codegen.extract.tree import Tree
@@ -312,6 +313,7 @@ class _Reader:
             "when": option.when,
             "removed": self._is_removed(option),
             "examples": option.examples,
+            "handler_text_sha256": text_sha256(self.source, *option.handler),
             "description_sha256": sha256(_texts(option.help)),
         }
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from codegen.extract.cpp import Source, literal, spell
+from codegen.extract.functions import bodies_sha256
 from codegen.extract.scopes import Function, conditions, functions, owner
 from codegen.extract.tree import Tree
 
@@ -27,9 +29,11 @@ def extract_routes(tree: Tree) -> dict[str, Any]:
     mounts, assets = _static(tree)
     routes = [*registered, *vertex, *mounts]
     public, frontend = _public(tree)
+    bodies = bodies_sha256(tree)
     for order, route in enumerate(routes):
         route["order"] = order
         route["public"] = route["path"] in public
+        route["handler_text_sha256"] = bodies.get(re.split(r"\W+", route["handler"])[-1])
     return {
         "counts": {
             "registrations": registrations,

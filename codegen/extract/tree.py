@@ -31,12 +31,25 @@ class Tree:
     unreadable: list[Problem] = field(default_factory=list)
     """Files that can't be read at all: the cause of whatever else is missing."""
     _sources: dict[str, Source] = field(default_factory=dict)
+    _faults: dict[str, Problem] = field(default_factory=dict)
 
     def source(self, path: str) -> Source:
         """The tokens of the file at `path`; an empty file if it can't be read."""
         if path not in self._sources:
             self._sources[path] = self._read(path)
+        if path in self._faults and self._faults[path] not in self.unreadable:
+            self.unreadable.append(self._faults[path])
         return self._sources[path]
+
+    def take(self) -> list[Problem]:
+        """The problems since the last call, sorted; files that can't be read stand for the rest.
+
+        So what was noted for one document doesn't count for the next.
+        """
+        found = sorted(self.unreadable or self.problems)
+        self.unreadable.clear()
+        self.problems.clear()
+        return found
 
     def paths(self, pattern: str) -> list[str]:
         """The files that match a glob pattern, sorted, relative to the root."""
@@ -56,10 +69,10 @@ class Tree:
             text = (self.root / path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-            self.unreadable.append(Problem(path, 0, f"can't be read ({reason})"))
+            self._faults[path] = Problem(path, 0, f"can't be read ({reason})")
             return Source(path, ())
         try:
             return read_source(path, text)
         except CppError as error:
-            self.unreadable.append(Problem(path, error.line, str(error)))
+            self._faults[path] = Problem(path, error.line, str(error))
             return Source(path, ())

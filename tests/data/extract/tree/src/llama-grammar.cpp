@@ -1,0 +1,3 @@
+int leaf_grammar() {
+    return 1;
+}

@@ -1,0 +1,3 @@
+int leaf_sampler() {
+    return 1;
+}

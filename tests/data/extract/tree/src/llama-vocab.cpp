@@ -1,0 +1,3 @@
+int leaf_vocab() {
+    return 1;
+}

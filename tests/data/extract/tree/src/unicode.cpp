@@ -1,0 +1,3 @@
+int unicode() {
+    return 1;
+}
