@@ -4,6 +4,7 @@ import argparse
 import json
 import socket
 import statistics
+import sys
 from contextlib import ExitStack
 
 from codegen.capture.server import ROOT, model_file
@@ -32,12 +33,17 @@ def main() -> None:
         for number in range(rounds + 1):
             for name, contestant in contestants.items():
                 measured = contestant.measure(number)
+                print(f"round {number} of {rounds}: {name} {_short(measured)}", file=sys.stderr)
                 if number:  # the first round warms up
                     figures.setdefault(name, []).append(measured)
     (_CACHE / "bench.json").write_text(json.dumps(figures, indent=2))
     print(f"SmolLM2-135M, {N_PROMPT} tokens read, {N_PREDICT} written, one stream, {rounds} rounds")
     for what in ("decode", "prefill"):
         _table(what, {name: [f[what] for f in all_] for name, all_ in figures.items()})
+
+
+def _short(figures: dict[str, float]) -> str:
+    return ", ".join(f"{what} {value:.1f}/s" for what, value in figures.items())
 
 
 def _table(what: str, figures: dict[str, list[float]]) -> None:

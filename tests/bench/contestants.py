@@ -15,8 +15,8 @@ import httpx
 from codegen.capture.probes import Setup
 from codegen.capture.server import ROOT, our_command, serving
 
-N_PROMPT = 512
-N_PREDICT = 48
+N_PROMPT = 256
+N_PREDICT = 32
 _READY_SECONDS = 120
 
 
