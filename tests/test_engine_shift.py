@@ -1,6 +1,7 @@
 """Keys that move to other positions: a full context that goes on, and pieces used again."""
 
 import mlx.core as mx
+import mlx.nn as nn
 import numpy as np
 import pytest
 from mlx_lm.models.cache import make_prompt_cache
@@ -107,3 +108,29 @@ def test_shifting_changes_nothing_before_the_context_is_full() -> None:
     plain, shifting = Server(), Server(ctx_shift=True)
     asked = task("x" * 480, n_predict=31)
     assert tokens_of(plain.answer(asked)) == tokens_of(shifting.answer(asked))
+
+
+class Scaling(nn.Module):
+    """A rotary embedding that also scales, as those for long contexts do."""
+
+    def __init__(self, plain: nn.Module) -> None:
+        super().__init__()
+        self.plain = plain
+
+    def __call__(self, x: mx.array, offset: int | mx.array = 0) -> mx.array:
+        return self.plain(1.19 * x, offset=offset)
+
+
+def test_what_the_embedding_scales_is_scaled_once() -> None:
+    model = load().model
+    for layer in model.layers:
+        layer.self_attn.rope = Scaling(layer.self_attn.rope)
+    found = key_rotation(model, make_prompt_cache(model))
+    assert found is not None
+    caches = []
+    for tokens in ([1, 2, 3, 4, 5, 6], [1, 5, 6]):
+        caches.append(SequenceCache(lambda: make_prompt_cache(model)))
+        model(mx.array([tokens]), cache=caches[-1].layers)
+        caches[-1].evaluated(tokens)
+    caches[0].drop(1, 4, found)
+    np.testing.assert_allclose(first_keys(caches[0]), first_keys(caches[1]), atol=1e-5)
