@@ -230,6 +230,8 @@ class Settings:
     --reasoning)"""
     reasoning_budget_tokens: int = -1
     """Most tokens of thinking; -1 is no limit, 0 none. (--reasoning-budget)"""
+    reasoning_budget_message: str = ""
+    """Text put in when the budget of --reasoning-budget is spent. (--reasoning-budget-message)"""
     chat_template: str = ""
     """Jinja chat template to use in place of the model's. (--chat-template,
     --chat-template-file)"""
@@ -2136,8 +2138,6 @@ OPTIONS: tuple[Option, ...] = (
         setting="reasoning_budget_tokens",
         default=-1,
         description="Most tokens of thinking; -1 is no limit, 0 none.",
-        status="deferred",
-        reason="thinking isn't limited yet",
     ),
     Option(
         section="server",
@@ -2145,10 +2145,9 @@ OPTIONS: tuple[Option, ...] = (
         env="LLAMA_ARG_THINK_BUDGET_MESSAGE",
         value=("MESSAGE",),
         read=values.string(),
+        setting="reasoning_budget_message",
         default="",
         description="Text put in when the budget of --reasoning-budget is spent.",
-        status="inert",
-        reason="thinking isn't limited yet",
     ),
     Option(
         section="server",

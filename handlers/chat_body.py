@@ -37,6 +37,7 @@ from handlers.chat_messages import (
 from handlers.chat_output import PURE_CONTENT, ChatOutput
 from handlers.chat_template import ChatTemplate, TemplateFailed, now_variables
 from handlers.reading import checked_reasoning_format
+from handlers.response_format import constrained, plain_grammar, wanted_schema
 from handlers.server import Server
 
 _FORMAT_NAMES = {
@@ -75,7 +76,7 @@ def _read(settings: Settings, default_template: ChatTemplate, body: Json) -> Cha
             raise errors.tools_without_jinja()
         if request.tool_choice != "auto":
             raise errors.tool_choice_without_jinja()
-    wants_structure = _wants_structure(body, request)
+    schema = wanted_schema(body, request)
     messages = parse_messages(check_messages(body))
     tools = parse_tools(request.tools)
     check_tool_choice(request)
@@ -89,23 +90,23 @@ def _read(settings: Settings, default_template: ChatTemplate, body: Json) -> Cha
         raise errors.field_deferred("tools")
     template = default_template.for_tools if tools else default_template
     extra, enable_thinking = _variables(settings, default_template, body, request)
-    if wants_structure:
-        raise errors.field_deferred(wants_structure)
     if not settings.use_jinja:
-        return _without_jinja(settings, body, request, template, messages, add_generation_prompt)
+        return _without_jinja(
+            settings, body, request, template, messages, add_generation_prompt, schema
+        )
     inputs = _inputs(template, messages, continuation)
-    chat = _applied(
-        settings,
-        ChatInputs(
-            template,
-            tools=tools,
-            extra=now_variables() | extra,
-            add_generation_prompt=add_generation_prompt and not continuation,
-            enable_thinking=enable_thinking,
-            extracts_reasoning=reasoning_format != "none",
-            **inputs,
-        ),
+    given = ChatInputs(
+        template,
+        tools=tools,
+        extra=now_variables() | extra,
+        add_generation_prompt=add_generation_prompt and not continuation,
+        enable_thinking=enable_thinking,
+        extracts_reasoning=reasoning_format != "none",
+        **inputs,
     )
+    chat = _applied(settings, given)
+    if not settings.force_pure_content:
+        chat = constrained(given, chat, schema)
     made = _completion(settings, body, request, chat)
     output = partial(
         ChatOutput,
@@ -125,32 +126,24 @@ def _without_jinja(
     template: ChatTemplate,
     messages: list[Message],
     add_generation_prompt: bool,
+    schema: Json,
 ) -> ChatRequest:
     """A chat in a format that upstream knows without Jinja; its answer is content alone."""
     prompt = legacy_prompt(template.source, messages, add_generation_prompt)
     if prompt is None:
         raise errors.template_not_supported()
-    chat = Chat(prompt, "", PURE_CONTENT, format=CONTENT_ONLY, supports_thinking=False)
+    chat = Chat(
+        prompt,
+        "",
+        PURE_CONTENT,
+        format=CONTENT_ONLY,
+        supports_thinking=False,
+        grammar=plain_grammar(schema),
+    )
     return ChatRequest(_completion(settings, body, request, chat), ChatOutput)
 
 
 # --- what the body asks for ---
-
-
-def _wants_structure(body: Json, request: ChatCompletionsRequest) -> str:
-    """The field by which the answer must follow a schema or a grammar, or an empty text."""
-    if request.json_schema is not None and request.grammar:
-        raise errors.json_schema_and_grammar()
-    if wire.contains(body, "response_format"):
-        response_format: Json = wire.value_or(body, "response_format", {}, _as_is)
-        kind = wire.value_or(response_format, "type", "")
-        if kind in ("json_object", "json_schema"):
-            return "response_format"
-        if kind not in ("", "text"):
-            raise errors.response_format_type(kind)
-    if request.json_schema is not None:
-        return "json_schema"
-    return "grammar" if request.grammar else ""
 
 
 def _asked_continuation(body: Json) -> str:
@@ -271,6 +264,8 @@ def _completion(
         "generation_prompt": chat.generation_prompt,
         "message_delimiters": [],
     }
+    if chat.grammar:
+        made |= {"grammar": chat.grammar, "grammar_type": "tool_calls"}
     if chat.thinking_ends:
         made |= _budget(settings, body, request, chat)
     if request.logprobs:
@@ -295,7 +290,9 @@ def _budget(
         ),
         "reasoning_budget_start_tag": chat.thinking_start,
         "reasoning_budget_end_tags": list(chat.thinking_ends),
-        "reasoning_budget_message": request.reasoning_budget_message,
+        "reasoning_budget_message": wire.value_or(
+            body, "reasoning_budget_message", settings.reasoning_budget_message
+        ),
         "reasoning_control": request.reasoning_control,
     }
 

@@ -100,6 +100,8 @@ class Chat:
     supports_thinking: bool = True
     preserved_tokens: tuple[str, ...] = ()
     additional_stops: tuple[str, ...] = ()
+    grammar: str = ""
+    """What the answer has to follow, behind the generation prompt; empty for anything."""
 
 
 def pure_content(inputs: ChatInputs) -> Chat:
@@ -149,12 +151,13 @@ def _continued(
 
 
 @lru_cache(maxsize=8)
-def _analysis(template: ChatTemplate) -> Analysis:
+def analysis(template: ChatTemplate) -> Analysis:
+    """What comparing renderings says about a template."""
     return analyze(template)
 
 
 def _analysed(inputs: ChatInputs) -> Chat:
-    marks = _analysis(inputs.template)
+    marks = analysis(inputs.template)
     asked = inputs.generation_prompt()
     start, stop = marks.start.strip(SPACE), marks.end.strip(SPACE)
     thinks = marks.mode != "none"
@@ -178,14 +181,18 @@ def _analysed(inputs: ChatInputs) -> Chat:
     return _continued(inputs, chat, opening, closing, reasons=False)
 
 
+def thought_parser(inputs: ChatInputs, marks: Analysis) -> Parser:
+    """Takes a reasoning between its tags, if there is one and it is to be taken out."""
+    if not inputs.extracts_reasoning or marks.mode == "none" or not marks.end:
+        return eps
+    opened = loosely(marks.start) if marks.start else eps
+    return optional(opened, reasoning(until(marks.end.strip(SPACE))), loosely(marks.end))
+
+
 def _analysed_parser(inputs: ChatInputs, marks: Analysis, asked: str) -> Parser:
-    start, stop = marks.start.strip(SPACE), marks.end.strip(SPACE)
     extracts = inputs.extracts_reasoning and marks.mode != "none"
-    thought: Parser = eps
-    if extracts and marks.end:
-        opened = loosely(marks.start) if marks.start else eps
-        thought = optional(opened, reasoning(until(stop)), loosely(marks.end))
-    opening = prefix(asked, start)
+    thought = thought_parser(inputs, marks)
+    opening = prefix(asked, marks.start.strip(SPACE))
     between = eps if marks.mode == "none" else space
     if marks.wraps_content and marks.content_start and marks.content_end:
         before = thought if extracts else content(until(marks.content_start))

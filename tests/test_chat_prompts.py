@@ -88,10 +88,6 @@ def test_reasoning_off_on_the_command_line_is_the_default_of_requests() -> None:
     [
         ({"tools": [_TOOL]}, "tools"),
         ({"tools": [_TOOL], "tool_choice": "required"}, "tools"),
-        ({"response_format": {"type": "json_object"}}, "response_format"),
-        ({"response_format": {"type": "json_schema"}}, "response_format"),
-        ({"json_schema": {}}, "json_schema"),
-        ({"grammar": 'root ::= "a"'}, "grammar"),
     ],
 )
 def test_what_is_not_served_yet_is_refused(more: dict[str, Any], field: str) -> None:
