@@ -76,7 +76,7 @@ class Final:
 
     content: str
     held_back: str
-    """Of a stream, text that a limit left waiting for more: llama-server drops it."""
+    """Of a stream, text that a limit left waiting for more; the last frame shows it."""
     tokens: tuple[int, ...]
     """Empty also unless `return_tokens`."""
     id_slot: int

@@ -91,7 +91,11 @@ class Scheduler:
         return not pending and all(slot.run is None for slot in self._slots)
 
     def submit(self, request: Request) -> None:
-        """Serve this task when a slot is free for it."""
+        """Serve this task when a slot is free for it, and one for each of its children."""
+        if len(request.everyone) > len(self._slots):
+            message = f"{len(request.everyone)} completions need as many slots"
+            self._refuse(request, "invalid_request", message)
+            return
         self._waiting.append(request)
 
     def when_free(self, id_slot: int, act: Callable[[Slot], None], refuse: Refuse) -> None:

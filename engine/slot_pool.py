@@ -36,6 +36,9 @@ class SlotPool:
     def __iter__(self) -> Iterator[Slot]:
         return iter(self._slots)
 
+    def __len__(self) -> int:
+        return len(self._slots)
+
     @property
     def any_free(self) -> bool:
         """Whether some slot has no task."""

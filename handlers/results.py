@@ -80,7 +80,7 @@ class NativeWriter:
         """The reply before `response_fields` picks from it."""
         return replies.completion_final(
             index=self.index,
-            content=event.content,
+            content=event.content + event.held_back,
             tokens=list(event.tokens),
             id_slot=event.id_slot,
             model=self.model,
@@ -137,7 +137,7 @@ class OpenAiWriter:
     def whole(self, event: Final) -> Frame:
         request = self.native.request
         choice = replies.oai_completion_choice(
-            text=event.content,
+            text=event.content + event.held_back,
             index=self.native.index,
             logprobs=replies.logprobs(content=probabilities(event.probs, request))
             if event.probs
@@ -182,7 +182,8 @@ class ChatWriter:
         return frames
 
     def last(self, event: Final) -> list[Frame]:
-        frames = [self._chunk([self._choice(_delta(d))]) for d in self.output.finish("")]
+        deltas = self.output.finish(event.held_back)
+        frames = [self._chunk([self._choice(_delta(delta))]) for delta in deltas]
         reason = finish_reason(event, tool_calls=self.output.has_tool_calls)
         frames.append(self._chunk([self._choice({}, reason)]))
         if self.native.request.include_usage:

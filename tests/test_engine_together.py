@@ -96,6 +96,14 @@ def test_a_prompt_that_fails_fails_all(wrong: Any, failed: str) -> None:
     assert server.busy() == [None, None]
 
 
+def test_more_than_there_are_slots_are_refused_at_once() -> None:
+    server = Server()
+    ids = server.submit_together(task(), task(), task())
+    refused = Failed("invalid_request", "3 completions need as many slots")
+    assert [server.events[id] for id in ids] == [[refused]] * 3
+    assert server.scheduler.idle
+
+
 def test_an_empty_prompt_is_answered_for_all() -> None:
     server = Server()
     ids = server.submit_together(task(""), task(""))
