@@ -58,9 +58,9 @@ capture: $(DEV_READY)  ## record the reference's answers; LLAMA_SERVER=path of t
 	@test -n "$(LLAMA_SERVER)" || { echo "error: say where the binary is: make capture LLAMA_SERVER=path" >&2; exit 1; }
 	@$(BIN)/python -m codegen capture $(LLAMA_SERVER) $(ARGS)
 
-repin: $(DEV_READY)  ## read a newer llama.cpp into spec/upstream; SRC=unpacked tree
+repin: $(DEV_READY)  ## follow another llama.cpp: SRC=unpacked tree, LLAMA_SERVER=its binary
 	@test -n "$(SRC)" || { echo "error: say where the source is: make repin SRC=path/to/llama.cpp" >&2; exit 1; }
-	@$(BIN)/python -m codegen extract $(SRC)
+	@$(BIN)/python -m codegen repin $(SRC) $(LLAMA_SERVER) $(ARGS)
 
 clean:  ## remove .venv and caches
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache

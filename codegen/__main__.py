@@ -22,12 +22,14 @@ _COMMANDS = {
     "coverage": "print how much is decided and how; --keep takes the last replay over first",
     "extract": "write spec/upstream/ from an unpacked llama.cpp tree",
     "diff": "report what differs between two extracted trees",
+    "repin": "read another build into spec/upstream and report what changed",
     "capture": "record what a llama-server answers to the probes",
     "replay": "send the recorded requests to this server and compare",
 }
 _OWN_ARGUMENTS = {
     "extract": "codegen.extract",
     "diff": "codegen.diff",
+    "repin": "codegen.repin",
     "capture": "codegen.capture",
     "replay": "codegen.capture.replay",
 }
@@ -67,12 +69,12 @@ def main(argv: list[str]) -> int:
     if arguments.command == "gen":
         print("\n".join(check.write(arguments.out, outputs(spec)) or ["generated/ is fresh"]))
         return 0
-    return _check(spec, arguments.out)
+    return _check(spec, arguments.spec, arguments.out)
 
 
-def _check(spec: Spec, out: Path) -> int:
+def _check(spec: Spec, root: Path, out: Path) -> int:
     problems = Problems()
-    check_decisions(spec, problems)
+    check_decisions(spec, root, problems)
     stale = check.differences(out, outputs(spec))
     for problem in problems.found + stale:
         print(problem, file=sys.stderr)

@@ -1,8 +1,10 @@
 """How much of what was recorded this server answers alike: the last replay, kept in the spec."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,19 @@ class Agreement:
     """What each capture covers, by its name as group/name."""
     differing: frozenset[str] = frozenset()
     """Captures that the last replay answered otherwise."""
-    replayed: int = 0
-    """How many captures the last replay sent."""
+    groups: Mapping[str, int] = field(default_factory=dict)
+    """How many captures of each group the last replay sent."""
+
+    @property
+    def replayed(self) -> int:
+        """How many captures the last replay sent."""
+        return sum(self.groups.values())
+
+    @cached_property
+    def stale(self) -> list[str]:
+        """Groups that have other captures now, or are gone: of those nothing is known."""
+        now = Counter(name.partition("/")[0] for name in self.covers)
+        return sorted(g for g in now.keys() | self.groups if self.groups.get(g, 0) != now[g])
 
     @property
     def agreeing(self) -> int:
@@ -26,21 +39,23 @@ class Agreement:
         return max(0, self.replayed - len(self.differing))
 
     def of(self, names: Iterable[str]) -> tuple[int, int]:
-        """How many captures cover any of the entries, and how many of those agree."""
-        captures = {c for name in names for c in self._by_entry.get(name, ())}
-        return len(captures), len(captures - self.differing)
+        """How many captures cover any of the entries or are named, and how many of those agree."""
+        captures = {
+            capture
+            for name in names
+            for capture in ([name] if name in self.covers else self._by_entry.get(name, ()))
+        }
+        stale = self.stale
+        known = {c for c in captures if c.partition("/")[0] not in stale}
+        return len(captures), len(known - self.differing)
 
-    @property
+    @cached_property
     def _by_entry(self) -> dict[str, list[str]]:
-        # Frozen, so worked out once and kept beside the fields.
-        if "_entries" not in self.__dict__:
-            entries: dict[str, list[str]] = {}
-            for capture, covered in self.covers.items():
-                for entry in covered:
-                    entries.setdefault(entry, []).append(capture)
-            object.__setattr__(self, "_entries", entries)
-        by_entry: dict[str, list[str]] = self.__dict__["_entries"]
-        return by_entry
+        entries: dict[str, list[str]] = {}
+        for capture, covered in self.covers.items():
+            for entry in covered:
+                entries.setdefault(entry, []).append(capture)
+        return entries
 
 
 def read(spec: Path) -> Agreement:
@@ -69,5 +84,6 @@ def keep(spec: Path, replay: Path) -> None:
     """Take a replay's machine-readable result over into the spec."""
     captures = json.loads(replay.read_text(encoding="utf-8"))["captures"]
     differing = sorted(name for name, result in captures.items() if not result["agrees"])
-    data = {"replayed": len(captures), "differing": differing}
+    groups = Counter(name.partition("/")[0] for name in captures)
+    data = {"replayed": dict(sorted(groups.items())), "differing": differing}
     (spec / NAME).write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", "utf-8")

@@ -260,7 +260,7 @@ def as_text(found: Mapping[str, list[Change]], title: str) -> str:
     """The report for a terminal."""
     lines = [title]
     for area, list_ in found.items():
-        lines.append(f"\n{area}: {_count(list_)}")
+        lines.append(f"\n{area}: {count(list_)}")
         lines += [f"  {change}" for change in list_]
     return "\n".join(lines) + "\n"
 
@@ -269,15 +269,15 @@ def as_markdown(found: Mapping[str, list[Change]], title: str) -> str:
     """The report for a pull request."""
     lines = [f"# {title}"]
     for area, list_ in found.items():
-        lines += ["", f"## {area}", "", _count(list_)]
+        lines += ["", f"## {area}", "", count(list_)]
         lines += [""] if list_ else []
         for change in list_:
-            detail = f": {_code(change.detail)}" if change.detail else ""
-            lines.append(f"- {change.what} {_code(change.subject)}{detail}")
+            detail = f": {code(change.detail)}" if change.detail else ""
+            lines.append(f"- {change.what} {code(change.subject)}{detail}")
     return "\n".join(lines) + "\n"
 
 
-def _code(text: str) -> str:
+def code(text: str) -> str:
     """`text` as a code span, fenced by more backticks than it holds."""
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * (longest + 1)
@@ -285,7 +285,7 @@ def _code(text: str) -> str:
     return f"{fence}{space}{text}{space}{fence}"
 
 
-def _count(list_: Sequence[Change]) -> str:
+def count(list_: Sequence[Change]) -> str:
     counts = {word: sum(change.what == word for change in list_) for word in _WORDS}
     return ", ".join(f"{n} {word}" for word, n in counts.items() if n) or "no change"
 

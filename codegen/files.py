@@ -26,11 +26,12 @@ def read_json(path: Path, problems: Problems) -> Any:
     """The file's value, or None with the problem written down."""
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        value: dict[str, Any] = {}
-        for key, item in items:
-            if key in value:
-                problems.add(f"the key {key!r} stands twice in one object")
-            value[key] = item
+        value = dict(items)
+        if len(value) != len(items):
+            keys = [key for key, _ in items]
+            for key in value:
+                if keys.count(key) > 1:
+                    problems.add(f"the key {key!r} stands twice in one object")
         return value
 
     def constant(name: str) -> None:

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from codegen.evidence import check_evidence
 from codegen.model import Field, Spec
 from codegen.options import Option
 from codegen.problems import Problems
@@ -11,8 +13,10 @@ from codegen.problems import Problems
 _SERVER_SETTING = re.compile(r"params_base\.(?:\w+\.)*(\w+)")
 
 
-def check_decisions(spec: Spec, problems: Problems) -> None:
+def check_decisions(spec: Spec, root: Path, problems: Problems) -> None:
     """Everything in the pinned build stands in the spec as it is there, and nothing else does.
+
+    What the spec claims was shown by recorded answers, under `root`, the folder of the spec.
 
     A problem that `spec/exceptions.json` lists with a reason is none; a listed one that there
     isn't any more is one.
@@ -23,6 +27,8 @@ def check_decisions(spec: Spec, problems: Problems) -> None:
     _check_options(spec, found)
     _check_errors(spec, found)
     _check_metrics(spec, found)
+    _check_pin(spec, found)
+    check_evidence(spec, root, found)
     known = [exception.problem for exception in spec.exceptions]
     problems.found += [problem for problem in found.found if problem not in known]
     with problems.at("spec/exceptions.json"):
@@ -173,6 +179,18 @@ def _check_metrics(spec: Spec, problems: Problems) -> None:
             if fact["name"] in ours:
                 with problems.at(fact["name"]):
                     _agree("kind", ours[fact["name"]].kind, fact["kind"], problems)
+
+
+def _check_pin(spec: Spec, problems: Problems) -> None:
+    """The facts are of the build that the answers are of, and as many as when last decided."""
+    build = spec.upstream["build"]
+    with problems.at("spec/pin.json"):
+        _agree("build of the recorded answers", spec.pin.recorded_build, build["build"], problems)
+        for document, counts in spec.pin.counts.items():
+            for what, decided in counts.items():
+                now = (build["counts"].get(document) or {}).get(what)
+                if now != decided:
+                    problems.add(f"{decided} {document} {what} were decided, there are {now}")
 
 
 def _agree(what: str, ours: object, upstream: object, problems: Problems) -> None:

@@ -22,6 +22,7 @@ from codegen.model import (
     Route,
     Series,
     Spec,
+    Unshown,
     number,
 )
 from codegen.names import check_names
@@ -39,7 +40,7 @@ _BOUNDS = {
 
 _JSON_SCHEMAS = ("fields", "replies")
 _NEEDED_BODIES = ("completion",)
-_NEEDED_FACTS = ("errors", "fields", "metrics", "options", "routes")
+_NEEDED_FACTS = ("build", "errors", "fields", "metrics", "options", "routes")
 _DECISION = ("status", "reason", "instead", "divergences", "evidence")
 
 
@@ -64,6 +65,7 @@ def load(root: Path) -> Spec:
             pin["commit"],
             pin["recorded_with"]["package"],
             pin["recorded_with"]["build"],
+            pin["counts"],
         ),
         routes=tuple(_route(r) for r in routes["routes"]),
         bodies={name: _body(name, data) for name, data in bodies.items()},
@@ -75,6 +77,7 @@ def load(root: Path) -> Spec:
         options=load_options(options, problems),
         divergences=tuple(_divergence(d) for d in divergences["divergences"]),
         exceptions=tuple(KnownProblem(**e) for e in exceptions["exceptions"]),
+        unshown=tuple(Unshown(tuple(u["what"]), u["reason"]) for u in exceptions["unshown"]),
         upstream=upstream,
         captures=_captures(root, problems),
         agreement=agreement.read(root),

@@ -1,7 +1,7 @@
 """The spec as frozen dataclasses: the only place that knows what a route, a field or a reply is."""
 
 import keyword
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -392,11 +392,22 @@ class KnownProblem:
 
 
 @dataclass(frozen=True)
+class Unshown:
+    """What is supported although no recorded answer shows it."""
+
+    what: tuple[str, ...]
+    """As captures name what they cover; an option by its last spelling."""
+    reason: str
+
+
+@dataclass(frozen=True)
 class Pin:
     build: int
     commit: str
     recorded_package: str
     recorded_build: int
+    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """How many facts of each kind there were when they were decided, by extracted document."""
 
 
 @dataclass(frozen=True)
@@ -414,6 +425,7 @@ class Spec:
     options: tuple[Any, ...]
     divergences: tuple[Divergence, ...]
     exceptions: tuple[KnownProblem, ...] = ()
+    unshown: tuple[Unshown, ...] = ()
     upstream: dict[str, Any] = field(default_factory=dict)
     captures: frozenset[str] = frozenset()
     agreement: Agreement = field(default_factory=Agreement)

@@ -116,6 +116,8 @@ WRONG: list[tuple[Sequence[str | int], Any, list[str]]] = [
             "in spec/options.json: option '--metrics' of the pinned build has no decision:"
             " add its status",
             "in spec/options.json: option '--figures' is not in the pinned build",
+            "option:--figures is supported, but no recorded answer shows it: record one, or say in"
+            " spec/exceptions.json why none can",
         ],
     ),
     (
@@ -200,6 +202,22 @@ WRONG: list[tuple[Sequence[str | int], Any, list[str]]] = [
             f" {FIELDS}seed: default is 7, upstream's 8",
         ],
     ),
+    # The facts were taken over, and nobody has decided what their number means.
+    (
+        ("upstream/build.json", "build"),
+        8,
+        ["in spec/pin.json: build of the recorded answers is 7, upstream's 8"],
+    ),
+    (
+        ("upstream/build.json", "counts", "routes.json", "total"),
+        5,
+        ["in spec/pin.json: 4 routes.json total were decided, there are 5"],
+    ),
+    (
+        ("upstream/build.json", "counts", "options.json"),
+        GONE,
+        ["in spec/pin.json: 2 options.json of_server were decided, there are None"],
+    ),
     # An exception is for one problem, and goes when that goes.
     (("exceptions.json", "exceptions"), [], [f"{FIELDS}seed: default is 7, upstream's 8"]),
     (
@@ -215,7 +233,7 @@ WRONG: list[tuple[Sequence[str | int], Any, list[str]]] = [
 
 def found(spec: Path) -> list[str]:
     problems = Problems()
-    check_decisions(load(spec), problems)
+    check_decisions(load(spec), spec, problems)
     return problems.found
 
 
