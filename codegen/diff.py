@@ -69,7 +69,14 @@ def _fields(old: Json, new: Json) -> Iterator[Change]:
                 rows.append({**subfield, "name": f"{field['name']}.{subfield['name']}"})
         return rows
 
-    yield from _entries(flat(old), flat(new), lambda field: field["name"], skip=("order",))
+    def facts(field: Json) -> str:
+        limits = field["limits"] or {}
+        parts = [*field["aliases"], field["wire"] or field["kind"]]
+        parts += [str(limits[part]) for part in ("kind", "min", "max") if part in limits]
+        return " ".join(parts)
+
+    name = "name"
+    yield from _entries(flat(old), flat(new), lambda f: f[name], skip=("order",), facts=facts)
 
 
 def _options(old: Json, new: Json) -> Iterator[Change]:
@@ -77,7 +84,15 @@ def _options(old: Json, new: Json) -> Iterator[Change]:
     for part in ("options", "preset_only"):
         before = {option["name"]: option for option in old[part]}
         after = [_as_far_known(option, before.get(option["name"])) for option in new[part]]
-        yield from _entries(old[part], after, lambda option: option["name"], skip=skip)
+        yield from _entries(old[part], after, lambda o: o["name"], skip=skip, facts=_spelt)
+
+
+def _spelt(option: Json) -> str:
+    """How an option is given."""
+    spellings = [*option["spellings"], *option["negative_spellings"]]
+    value = [hint or "VALUE" for hint in option["hints"]]
+    variables = [f"${option[name]}" for name in ("env", "negative_env") if option[name]]
+    return " ".join([", ".join(spellings), *value, *variables])
 
 
 def _as_far_known(option: Json, before: Json | None) -> Json:
@@ -165,18 +180,29 @@ FILES = ("build.json", *dict.fromkeys(file for file, _ in _AREAS.values()))
 
 
 def _entries(
-    old: Sequence[Json], new: Sequence[Json], key: Callable[[Json], str], skip: Sequence[str]
+    old: Sequence[Json],
+    new: Sequence[Json],
+    key: Callable[[Json], str],
+    skip: Sequence[str],
+    facts: Callable[[Json], str] = lambda entry: "",
 ) -> Iterator[Change]:
-    """Changes between two lists of entries that have a name each."""
+    """Changes between two lists of entries that have a name each.
+
+    `facts` is what is said of an entry that came or went.
+    """
     before = {key(entry): entry for entry in old}
     after = {key(entry): entry for entry in new}
-    yield from (Change("removed", name) for name in before if name not in after)
-    yield from (Change("added", name, _added(after, name)) for name in after if name not in before)
+    for name in before:
+        if name not in after:
+            yield Change("removed", name, facts(before[name]))
+    for name in after:
+        if name not in before:
+            texts = [_added(after, name), facts(after[name])]
+            yield Change("added", name, "; ".join(filter(None, texts)))
     for name in before:
         if name not in after:
             continue
-        facts = [*before[name], *(fact for fact in after[name] if fact not in before[name])]
-        for fact in facts:
+        for fact in dict.fromkeys([*before[name], *after[name]]):
             one, other = before[name].get(fact), after[name].get(fact)
             if fact in skip or one == other:
                 continue
