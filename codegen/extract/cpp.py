@@ -61,8 +61,11 @@ class Source:
 
     def find(self, *texts: str, start: int = 0, end: int | None = None) -> Iterator[int]:
         """The positions from `start` up to `end` where tokens are spelt so."""
-        stop = len(self.tokens) if end is None else end
-        return (i for i in range(start, min(stop, len(self.tokens))) if self.matches(i, *texts))
+        stop = len(self.tokens) if end is None else min(end, len(self.tokens))
+        first, *others = texts
+        for i in range(start, stop):
+            if self.tokens[i].text == first and (not others or self.matches(i + 1, *others)):
+                yield i
 
     def close(self, index: int) -> int:
         """The position of the bracket that closes the one at `index`."""

@@ -33,6 +33,7 @@ REST = "(declarations)"
 _LOGS = re.compile(r"(SRV|SLT|QUE|RES|LOG|LLAMA_LOG|COM)_[A-Z]+|LOG")
 _DECLARED = (("add", "(", "(", "new"), ("add", "(", "new"), ("add_opt", "(", "common_arg"))
 """Calls that declare a field or an option: those are read fact by fact elsewhere."""
+_ADDS = frozenset(words[0] for words in _DECLARED)
 
 
 def extract_functions(tree: Tree) -> dict[str, Any]:
@@ -110,7 +111,7 @@ def _counting(
             i = skips[i]
         elif _is_log(source, i):
             i = source.close(i + 1) + source.matches(source.close(i + 1) + 1, ";")
-        elif any(source.matches(i, *words) for words in _DECLARED):
+        elif _declares(source, i):
             i = source.close(i + 1)
         else:
             yield source[i]
@@ -118,7 +119,11 @@ def _counting(
 
 
 def _is_log(source: Source, i: int) -> bool:
-    return bool(_LOGS.fullmatch(source.text(i))) and source.text(i + 1) == "("
+    return source.text(i + 1) == "(" and bool(_LOGS.fullmatch(source.text(i)))
+
+
+def _declares(source: Source, i: int) -> bool:
+    return source.text(i) in _ADDS and any(source.matches(i, *words) for words in _DECLARED)
 
 
 def _hash(parts: Iterable[Iterable[Token]]) -> str:
