@@ -1,8 +1,8 @@
-"""The errors this package raises on purpose; each one's text is a line that can be shown to a user."""
+"""The errors this package raises on purpose; each one's text is a line to show to a user."""
 
 
 class ModelError(Exception):
-    """A model can't be used: `str()` is one plain line naming the file, the fault and the way out."""
+    """A model can't be used: `str()` is one plain line with the file, the fault and the way out."""
 
     def __init__(self, message: str) -> None:
         """Keep `message` on one line: what a broken file brings into it may hold anything."""
