@@ -7,7 +7,7 @@ alike, so `largest_exact_batch` tries it out on the model at hand.
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -112,7 +112,7 @@ def _attention(
     queries: mx.array, keys: Any, values: Any, cache: Any, *args: Any, **more: Any
 ) -> mx.array:
     """mlx-lm's attention, on a batch slot by slot."""
-    attend = base.scaled_dot_product_attention
+    attend: Callable[..., mx.array] = base.scaled_dot_product_attention
     if not isinstance(cache, BatchedLayer):
         return attend(queries, keys, values, cache, *args, **more)
     rows = [

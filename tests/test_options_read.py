@@ -8,7 +8,6 @@ from generated.options import OPTIONS
 ROOT = Path(__file__).parent.parent
 READ_OTHERWISE = {
     "escape": "while the command line is read",
-    "enable_reasoning": "by way of the template variable that the same option sets",
 }
 
 

@@ -26,6 +26,7 @@ NAMES = {
 """What /props calls the settings that have another name there."""
 
 MEMBERS = {
+    "force_pure_content": "force_pure_content_parser",
     "json_schema": "sampling.grammar",
     "mmproj": "mmproj.path",
     "model": "model.path",
