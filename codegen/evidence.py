@@ -118,12 +118,19 @@ class Shapes:
             return
         # A path may come with escaped characters; upstream decodes it before it looks.
         names = tuple(replies_of(self._spec, replace(request, path=unquote(request.path)), setup))
+        names = names or self._named(capture)
         some = _asks_for_some_keys(request)
         if "body" in answer:
             yield from self._fault("the answer", answer["body"], names, some)
         for number, frame in enumerate(answer.get("frames", ())):
             if isinstance(frame.get("data"), dict | list):
                 yield from self._fault(f"frame {number}", frame["data"], (*names, "error"), some)
+
+    def _named(self, capture: Capture) -> tuple[str, ...]:
+        """The replies of the route that a capture names, where its path comes from a set-up."""
+        covered = set(capture.probe.covers)
+        routes = (r for r in self._spec.routes if f"route:{r.method} {r.path}" in covered)
+        return next((r.replies for r in routes), ())
 
     def _fault(self, what: str, value: Any, names: tuple[str, ...], some: bool) -> Iterator[str]:
         value = self._outline(value)

@@ -76,7 +76,9 @@ def start(command: Sequence[str], setup: Setup) -> RunningServer:
     log = CACHE / f"server-{port}.log"
     arguments = ["-m", model.name, "--port", str(port), *setup.arguments]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("LLAMA_")}
-    environment |= {"PYTHONPATH": str(ROOT), **setup.environment}
+    environment["PYTHONPATH"] = str(ROOT)
+    # A launcher that names the port in the environment can't know it before.
+    environment |= {k: v.replace("{port}", str(port)) for k, v in setup.environment.items()}
     with log.open("wb") as output:
         process = subprocess.Popen(
             [*command, *arguments],
