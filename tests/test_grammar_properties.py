@@ -16,6 +16,7 @@ _SYMBOLS = [b"a", b"b", b"c", "é".encode(), "é".encode()[:1], "é".encode()[1:
 _LONGER = [b"ab", b"ba", b"cc", b"abc", "aé".encode(), "éb".encode(), b"a" + "é".encode()[:1]]
 VOCAB = Letters(b"", *_SYMBOLS, *_LONGER)
 MOST_TOKENS = 16
+WALKS = 4
 
 
 @dataclass(frozen=True)
@@ -146,8 +147,12 @@ def nodes(callable_rules: list[int], deepest: int) -> st.SearchStrategy[Node]:
 
 @st.composite
 def grammars(draw: st.DrawFn) -> list[Node]:
-    count = draw(st.integers(1, 4))
-    return [draw(nodes(list(range(number + 1, count)), 2)) for number in range(count)]
+    count = draw(st.integers(1, 3))
+    rules: list[Node] = []
+    for number in range(count):
+        parts = st.lists(nodes(list(range(number + 1, count)), 2), min_size=2, max_size=3)
+        rules.append(Sequence((*draw(parts), *map(Call, range(number + 1, count)))))
+    return rules
 
 
 def written(rules: list[Node]) -> str:
@@ -164,7 +169,7 @@ def whole(text: bytes) -> str | None:
         return None
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(rules=grammars(), seed=st.integers(0, 2**32 - 1))
 def test_what_is_written_fits(rules: list[Node], seed: int) -> None:
     try:
@@ -174,19 +179,23 @@ def test_what_is_written_fits(rules: list[Node], seed: int) -> None:
         assume("left recursion" not in error.detail)
         raise
     choice = random.Random(seed)
-    matcher = Matcher(grammar, VOCAB, len(VOCAB.texts))
+    for _ in range(WALKS):
+        walk(Matcher(grammar, VOCAB, len(VOCAB.texts)), rules, choice)
+
+
+def walk(matcher: Matcher, rules: list[Node], choice: random.Random) -> None:
+    """Take random tokens to an end; wherever the text could end, the plain reading says so too."""
     text = b""
     for _ in range(MOST_TOKENS):
         mask = matcher.mask()
-        so_far = whole(text)
-        if so_far is not None:
-            fits = len(so_far) in ends(Call(0), rules, so_far, 0)
-            assert mask[0] == fits, so_far
         allowed = np.flatnonzero(mask).tolist()
         assert allowed == [token for token in range(len(mask)) if matcher.allows(token)]
+        so_far = whole(text)
         if so_far is None:
             # As in llama.cpp a text could end inside a character; what it ends as is no text.
             allowed = [token for token in allowed if token != 0]
+        else:
+            assert (0 in allowed) == (len(so_far) in ends(Call(0), rules, so_far, 0)), so_far
         if not allowed:
             break
         token = choice.choice(allowed)
