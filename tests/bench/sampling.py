@@ -11,14 +11,15 @@ from engine.gguf.file import read_gguf
 from engine.sampling import Sampler
 from engine.tokenizer import Tokenizer
 from engine.vocabulary import SamplingVocabulary
+from generated.jsontext import Json
 from handlers.json_schema import schema_to_grammar
 from tests.sampling_cases import Letters, params
 from tests.smollm2 import path
 
 _ROUNDS = 300
 _TOGETHER = 8
-_NAME = {"type": "string", "minLength": 1, "maxLength": 12}
-_PERSON = {
+_NAME: Json = {"type": "string", "minLength": 1, "maxLength": 12}
+_PERSON: Json = {
     "type": "object",
     "properties": {
         "name": _NAME,
@@ -63,15 +64,15 @@ def _step(sampler: Sampler, row: np.ndarray) -> None:
     sampler.accept(sampler.sample(row))
 
 
-def _timed(do: Callable[[], object]) -> float:
+def _timed(do: Callable[..., object], *args: object) -> float:
     start = time.perf_counter()
-    do()
+    do(*args)
     return time.perf_counter() - start
 
 
 def _alone(rows: Rows) -> float:
     sampler = Sampler(params(seed=1), len(rows[0]), Letters())
-    times = [_timed(lambda row=row: _step(sampler, row)) for row in _cycled(rows)]  # type: ignore[misc]
+    times = [_timed(_step, sampler, row) for row in _cycled(rows)]
     return statistics.median(times)
 
 
@@ -85,13 +86,19 @@ def _together(rows: Rows) -> float:
 
     one, all_ = [], []
     for row in _cycled(rows):
-        one.append(_timed(lambda row=row: _step(samplers[0], row)))  # type: ignore[misc]
-        all_.append(_timed(lambda row=row: all_once(row)))  # type: ignore[misc]
+        one.append(_timed(_step, samplers[0], row))
+        all_.append(_timed(all_once, row))
     return statistics.median(all_) / statistics.median(one)
 
 
 def _cycled(rows: Rows) -> Iterator[np.ndarray]:
     return (rows[n % len(rows)] for n in range(_ROUNDS))
+
+
+def _follow(sampler: Sampler, row: np.ndarray, token: int) -> None:
+    """A step that goes on with a given token, whatever was chosen."""
+    sampler.sample(row)
+    sampler.accept(token)
 
 
 def _added_by_a_grammar() -> tuple[list[float], list[float]]:
@@ -109,13 +116,8 @@ def _added_by_a_grammar() -> tuple[list[float], list[float]]:
             row = rows[(answers + at) % len(rows)].copy()
             if (answers + at) % 5:
                 row[token] += 40
-
-            def step(sampler: Sampler, row: np.ndarray = row, token: int = token) -> None:
-                sampler.sample(row)
-                sampler.accept(token)
-
-            alone = _timed(lambda: step(free))  # noqa: B023
-            added.append(_timed(lambda: step(bound)) - alone)  # noqa: B023
+            alone = _timed(_follow, free, row, token)
+            added.append(_timed(_follow, bound, row, token) - alone)
             if (answers + at) % 5 == 0:
                 added_by_refusals.append(added[-1])
     return added, added_by_refusals
