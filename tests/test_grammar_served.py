@@ -29,6 +29,10 @@ SCHEMAS: dict[str, dict[str, Any]] = {
             "size": COUNT, "kids": {"type": "array", "maxItems": 2, "items": {"type": "null"}}},
         "required": ["size", "kids"], "additionalProperties": False}}},
     "Something or nothing": {"anyOf": [{"type": "null"}, {"const": "something"}]},
+    "Below zero": {"type": "integer", "minimum": -9, "maximum": -1},
+    "All of two": {"allOf": [
+        {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]},
+        {"type": "object", "properties": {"b": COUNT}, "required": ["b"]}]},
 }  # fmt: skip
 
 
