@@ -4,6 +4,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +68,14 @@ class Scheduler:
         self._ctx_shift = settings.ctx_shift and self._rotation is not None
         if settings.ctx_shift and not self._ctx_shift:
             log.warning("this model's cache can't be shifted: a full context ends the generation")
-        trial = [make_prompt_cache(model) for _ in range(sizes.n_slots)]
-        self._batch = largest_exact_batch(model, trial)
-        log.info("%d slots, decoded in batches of %d", sizes.n_slots, self._batch)
+
+    @cached_property
+    def _batch(self) -> int:
+        """How many slots are decoded at once; tried out when two first are, as it takes long."""
+        trial = [make_prompt_cache(self._model) for _ in self._slots]
+        size = largest_exact_batch(self._model, trial)
+        log.info("slots are decoded in batches of %d", size)
+        return size
 
     def step(self) -> None:
         """Serve everyone once: each generating slot comes out one token further."""
@@ -405,9 +411,10 @@ class Scheduler:
         """Run the model over one token per slot: float32 [slots, V]."""
         tokens = [run.next_token for _, run in generating]
         caches = [slot.cache.layers for slot, _ in generating]
+        size = self._batch if len(tokens) > 1 else 1
         batches = [
-            forward(self._model, tokens[at : at + self._batch], caches[at : at + self._batch])
-            for at in range(0, len(tokens), self._batch)
+            forward(self._model, tokens[at : at + size], caches[at : at + size])
+            for at in range(0, len(tokens), size)
         ]
         logits = mx.concatenate(batches)
         logits = logits[:, : self._vocabulary.n_tokens].astype(mx.float32)
