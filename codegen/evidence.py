@@ -127,9 +127,11 @@ class Shapes:
                 yield from self._fault(f"frame {number}", frame["data"], (*names, "error"), some)
 
     def _named(self, capture: Capture) -> tuple[str, ...]:
-        """The replies of the route that a capture names, where its path comes from a set-up."""
+        """The replies of the route that a capture names, if the environment gives its path."""
         covered = set(capture.probe.covers)
-        routes = (r for r in self._spec.routes if f"route:{r.method} {r.path}" in covered)
+        routes = (
+            r for r in self._spec.routes if "$" in r.path and f"route:{r.method} {r.path}" in covered
+        )
         return next((r.replies for r in routes), ())
 
     def _fault(self, what: str, value: Any, names: tuple[str, ...], some: bool) -> Iterator[str]:
