@@ -129,10 +129,8 @@ class Shapes:
     def _named(self, capture: Capture) -> tuple[str, ...]:
         """The replies of the route that a capture names, if the environment gives its path."""
         covered = set(capture.probe.covers)
-        routes = (
-            r for r in self._spec.routes if "$" in r.path and f"route:{r.method} {r.path}" in covered
-        )
-        return next((r.replies for r in routes), ())
+        named = (r for r in self._spec.routes if "$" in r.path)
+        return next((r.replies for r in named if f"route:{r.method} {r.path}" in covered), ())
 
     def _fault(self, what: str, value: Any, names: tuple[str, ...], some: bool) -> Iterator[str]:
         value = self._outline(value)
