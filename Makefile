@@ -11,7 +11,7 @@ DEV_READY := $(VENV)/.ready-dev
 PIP = $(BIN)/pip install --quiet --disable-pip-version-check
 SMOLLM2 = $$($(BIN)/python -m tests.smollm2)
 
-.PHONY: help setup serve test gen check coverage bench capture repin clean
+.PHONY: help setup serve test gen check check-spec check-lint check-types coverage bench capture repin clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,8 +43,15 @@ gen: $(DEV_READY)  ## write generated/ from spec/
 	@$(BIN)/python -m codegen gen
 
 check: $(DEV_READY)  ## spec valid, generated/ fresh, lint, types
+	@$(MAKE) --no-print-directory -j 3 check-spec check-lint check-types
+
+check-spec:
 	@$(BIN)/python -m codegen check
+
+check-lint:
 	@$(BIN)/ruff check --quiet .
+
+check-types:
 	@$(BIN)/mypy
 
 coverage: $(DEV_READY)  ## replay the recordings and say how much of llama-server is covered
