@@ -15,6 +15,7 @@ from engine.engine import Engine
 from engine.errors import ModelError
 from engine.events import Begin, Event, Failed, Final, Token
 from engine.scheduler import Scheduler
+from engine.steps.serving import Serving
 from tests.tiny_llama import greedy, load, settings, task
 
 SOON = 20.0
@@ -195,11 +196,11 @@ def test_a_step_that_raises_fails_who_was_in_it_and_serving_goes_on(
     engine, running = start(), Client()
     assert engine.wait_ready(SOON)
 
-    def raising(self: Scheduler) -> None:
+    def raising(self: Serving) -> None:
         raise RuntimeError("broken")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Scheduler, "_count_step", raising)
+        patch.setattr(Serving, "count_step", raising)
         engine.submit(task(), running)
         assert running.end() == Failed("server", "got exception: broken")
     following = Client()

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from engine import scheduler
 from engine.events import Begin, Event, Failed, Final, Progress, Token
 from engine.run import Request
 from engine.sampling import Sampler, SamplingParams
 from engine.settings import context_sizes
+from engine.steps import admission
 from tests.stepped import Server, text_of, tokens_of
 from tests.tiny_llama import (
     EOS,
@@ -251,7 +251,7 @@ def test_a_sampler_that_raises_fails_its_own_task_only(monkeypatch: pytest.Monke
     def sampler(params: SamplingParams, *args: Any, **more: Any) -> Sampler:
         return (Raising if params.seed == 13 else Sampler)(params, *args, **more)
 
-    monkeypatch.setattr(scheduler, "Sampler", sampler)
+    monkeypatch.setattr(admission, "Sampler", sampler)
     server = Server()
     well, ill = server.submit(task()), server.submit(task(sampling=sampling(seed=13)))
     server.run()

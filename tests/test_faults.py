@@ -22,11 +22,11 @@ LONG = {"prompt": "in an", "n_predict": -1, "ignore_eos": True, "temperature": 1
 
 PROGRAM = """
 import ctypes, pathlib, sys, threading, time
-from engine.scheduler import Scheduler
+from engine.steps.decode import Decode
 from handlers.main import run
 
 fault, trigger = sys.argv[1], pathlib.Path(sys.argv[2])
-plain = Scheduler._decode
+plain = Decode.run
 
 def decode(self):
     decoded = plain(self)
@@ -44,7 +44,7 @@ def decode(self):
             raise MemoryError("[malloc] Unable to allocate 99 bytes.")
     return decoded
 
-Scheduler._decode = decode
+Decode.run = decode
 if fault == "stuck_inside":
     import handlers.stopping
     handlers.stopping._HANG_SECONDS = 1
