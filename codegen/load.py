@@ -20,6 +20,7 @@ from codegen.model import (
     Reply,
     ReplyKey,
     Route,
+    SamplerName,
     Series,
     Spec,
     Unshown,
@@ -55,6 +56,7 @@ def load(root: Path) -> Spec:
     divergences = files.read("divergences.json", "divergences")
     exceptions = files.read("exceptions.json", "exceptions")
     options = files.read("options.json", "options")
+    samplers = files.read("samplers.json", "samplers")
     bodies = files.read_folder("fields", "fields", _NEEDED_BODIES)
     replies = files.read_folder("replies", "replies")
     upstream = files.read_folder("upstream", None, _NEEDED_FACTS)
@@ -75,6 +77,7 @@ def load(root: Path) -> Spec:
         metrics_prefix=metrics["prefix"],
         metrics=tuple(_series(s) for s in metrics["series"]),
         options=load_options(options, problems),
+        samplers=_samplers(samplers, problems),
         divergences=tuple(_divergence(d) for d in divergences["divergences"]),
         exceptions=tuple(KnownProblem(**e) for e in exceptions["exceptions"]),
         unshown=tuple(Unshown(tuple(u["what"]), u["reason"]) for u in exceptions["unshown"]),
@@ -209,6 +212,18 @@ def _error_text(name: str, data: dict[str, Any]) -> ErrorText:
 
 def _series(data: dict[str, Any]) -> Series:
     return Series(data["name"], data["kind"], data["help"], data["attribute"], _decision(data))
+
+
+def _samplers(data: dict[str, Any], problems: Problems) -> tuple[SamplerName, ...]:
+    """The samplers; no name or letter stands for two of them."""
+    samplers = [
+        SamplerName(s["name"], s["letter"], tuple(s.get("spellings", ()))) for s in data["samplers"]
+    ]
+    with problems.at("spec/samplers.json"):
+        for names in ([s.letter for s in samplers], [n for s in samplers for n in s.all_names]):
+            for name in dict.fromkeys(n for n in names if names.count(n) > 1):
+                problems.add(f"{name} stands twice")
+    return tuple(samplers)
 
 
 def _divergence(data: dict[str, Any]) -> Divergence:

@@ -373,6 +373,20 @@ class Series:
 
 
 @dataclass(frozen=True)
+class SamplerName:
+    """A step of the sampler chain, as clients and users call it."""
+
+    name: str
+    letter: str
+    spellings: tuple[str, ...] = ()
+
+    @property
+    def all_names(self) -> tuple[str, ...]:
+        """The name that replies show, and what is taken for it."""
+        return (self.name, *self.spellings)
+
+
+@dataclass(frozen=True)
 class Divergence:
     id: str
     kind: str
@@ -423,6 +437,7 @@ class Spec:
     metrics_prefix: str
     metrics: tuple[Series, ...]
     options: tuple[Any, ...]
+    samplers: tuple[SamplerName, ...]
     divergences: tuple[Divergence, ...]
     exceptions: tuple[KnownProblem, ...] = ()
     unshown: tuple[Unshown, ...] = ()

@@ -43,6 +43,7 @@ _ANNOTATIONS = {
 _WIDTH = 100
 _NO_VALUE = ("action", "flag", "switch")
 _READERS = {"path": "string", "float": "float32"}
+_SAMPLER_TABLES = {"samplers": "samplers.BY_NAME", "sampler_chars": "samplers.BY_LETTER"}
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,8 @@ class Option:
     def _reader(self) -> str:
         """The call that makes its reader, laid out."""
         name = f"values.{_READERS.get(self.type, self.type)}"
+        if self.type in _SAMPLER_TABLES:
+            return f"{name}({_SAMPLER_TABLES[self.type]})"
         given: list[tuple[str, Any]] = []
         if self.type == "enum":
             given += [("", choice) for choice in self.choices]
@@ -198,7 +201,11 @@ def settings(options: Sequence[Option]) -> tuple[Setting, ...]:
 
 def outputs(options: Sequence[Option]) -> Iterator[tuple[str, str]]:
     """The generated files and their paths."""
-    context = {"options": options, "settings": settings(options)}
+    context = {
+        "options": options,
+        "settings": settings(options),
+        "names_samplers": any(o.type in _SAMPLER_TABLES for o in options),
+    }
     yield "options.py", render("options.py.jinja", context)
 
 

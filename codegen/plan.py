@@ -50,6 +50,7 @@ def _python(spec: Spec) -> Iterator[tuple[str, str]]:
     for body in spec.bodies.values():
         if body.generated_reader:
             yield f"requests/{body.name}.py", render("request.py.jinja", {"body": body})
+    yield "samplers.py", render("samplers.py.jinja", {"samplers": spec.samplers})
     yield "routes.py", render("routes.py.jinja", _routes(spec))
     yield "models/__init__.py", render("models_init.py.jinja", {})
     yield "models/bodies.py", body_models(spec)

@@ -4,7 +4,7 @@
 import math
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -213,15 +213,15 @@ def strings(
     return reader
 
 
-def samplers() -> Reader:
-    """Sampler names separated by `;`, in any of upstream's spellings; unknown ones are left out."""
+def samplers(by_name: Mapping[str, str]) -> Reader:
+    """Sampler names separated by `;`, in any of the spellings given; unknown ones are left out."""
 
     def reader(current: Any, text: str, *, warn: Warn) -> tuple[str, ...]:
         names = []
         for item in text.split(";"):
             name = item.lower()
-            if name in _SAMPLER_NAMES:
-                names.append(_SAMPLER_NAMES[name])
+            if name in by_name:
+                names.append(by_name[name])
             else:
                 warn(f"common_sampler_types_from_names: unable to match sampler by name '{name}'")
         return tuple(names)
@@ -229,14 +229,14 @@ def samplers() -> Reader:
     return reader
 
 
-def sampler_chars() -> Reader:
+def sampler_chars(by_letter: Mapping[str, str]) -> Reader:
     """A letter for each sampler; unknown ones are left out."""
 
     def reader(current: Any, text: str, *, warn: Warn) -> tuple[str, ...]:
         names = []
         for letter in text:
-            if letter in _SAMPLER_LETTERS:
-                names.append(_SAMPLER_LETTERS[letter])
+            if letter in by_letter:
+                names.append(by_letter[letter])
             else:
                 warn(f"common_sampler_types_from_chars: unable to match sampler by char '{letter}'")
         return tuple(names)
@@ -364,27 +364,6 @@ def unescape(text: str) -> str:
 
 
 _ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"'": b"'", b'"': b'"', b"\\": b"\\"}
-
-_SAMPLER_LETTERS = {
-    "d": "dry",
-    "k": "top_k",
-    "y": "typ_p",
-    "p": "top_p",
-    "s": "top_n_sigma",
-    "m": "min_p",
-    "t": "temperature",
-    "x": "xtc",
-    "i": "infill",
-    "e": "penalties",
-    "a": "adaptive_p",
-}
-_SAMPLER_NAMES = {
-    **{spelling: n for n in _SAMPLER_LETTERS.values() for spelling in (n, n.replace("_", "-"))},
-    **{n.replace("_", ""): n for n in _SAMPLER_LETTERS.values()},
-    "nucleus": "top_p",
-    "temp": "temperature",
-    "typ": "typ_p",
-}
 
 
 def _integer(text: str, function: str, low: int, high: int) -> int:

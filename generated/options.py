@@ -4,7 +4,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from . import cli
+from . import cli, samplers
 from . import cli_values as values
 from .build import BUILD, COMMIT
 from .cli_help import version_text
@@ -651,7 +651,7 @@ OPTIONS: tuple[Option, ...] = (
         section="sampling",
         spellings=("--samplers",),
         value=("SAMPLERS",),
-        read=values.samplers(),
+        read=values.samplers(samplers.BY_NAME),
         setting="samplers",
         default=(
             "penalties",
@@ -680,7 +680,7 @@ OPTIONS: tuple[Option, ...] = (
         section="sampling",
         spellings=("--sampler-seq", "--sampling-seq"),
         value=("SEQUENCE",),
-        read=values.sampler_chars(),
+        read=values.sampler_chars(samplers.BY_LETTER),
         setting="samplers",
         default=(
             "penalties",

@@ -1,10 +1,9 @@
 """Reads the completion fields that are more than a conversion; the generated reader calls it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from engine.sampling.names import samplers_from_chars, samplers_from_names
 from engine.tokenizer import Tokenizer
-from generated import errors, wire
+from generated import errors, samplers, wire
 from generated.jsontext import Json
 from generated.options import Settings
 from handlers.grammars import given_grammar, given_triggers
@@ -126,9 +125,9 @@ class CompletionReading:
     def samplers(self, body: object, name: str) -> tuple[str, ...]:
         given = wire.at(body, name)
         if isinstance(given, list):
-            return samplers_from_names(_strings(given))
+            return samplers_by_name(_strings(given))
         if isinstance(given, str):
-            return samplers_from_chars(given)
+            return samplers_by_letter(given)
         return tuple(self._settings.samplers)
 
     def _encode(self, text: str) -> list[int]:
@@ -157,6 +156,17 @@ def lora_scales(entries: Sequence[Json]) -> tuple[tuple[int, float], ...]:
         wire.value_or(entry, "id", -1): wire.value_or(entry, "scale", 0.0) for entry in entries
     }
     return tuple(sorted(scales.items()))
+
+
+def samplers_by_name(names: Iterable[str]) -> tuple[str, ...]:
+    """Samplers by any of their names, in any case; unknown ones are left out."""
+    lowered = ("".join(c.lower() if c.isascii() else c for c in name) for name in names)
+    return tuple(samplers.BY_NAME[name] for name in lowered if name in samplers.BY_NAME)
+
+
+def samplers_by_letter(letters: str) -> tuple[str, ...]:
+    """Samplers by their letters; unknown ones are left out."""
+    return tuple(samplers.BY_LETTER[letter] for letter in letters if letter in samplers.BY_LETTER)
 
 
 def checked_reasoning_format(name: str) -> str:

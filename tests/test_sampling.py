@@ -1,4 +1,4 @@
-"""The sampler chain's own rules: random numbers, names, order of ties, history, refusals."""
+"""The sampler chain's own rules: random numbers, order of ties, history, refusals."""
 
 import json
 import math
@@ -8,16 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.sampling import (
-    SAMPLER_CHARS,
-    Sampler,
-    samplers_from_chars,
-    samplers_from_names,
-)
+from engine.sampling import Sampler
 from engine.sampling.dry import breakers, common_prefixes
 from engine.sampling.libstdcxx import partial_sort, sort
 from engine.sampling.order import top_order
 from engine.sampling.rng import RANDOM_SEED, Mt19937
+from generated.samplers import BY_LETTER
 from tests.sampling_cases import Letters, params
 
 SORTS = json.loads((Path(__file__).parent / "data/sampling/libstdcxx_sorts.json").read_text())
@@ -61,20 +57,6 @@ def test_a_seed_is_chosen_when_none_is_given() -> None:
     assert [chosen.sample(logits) for _ in range(20)] == [again.sample(logits) for _ in range(20)]
 
 
-# Names.
-def test_names_in_every_spelling() -> None:
-    names = ["Top-K", "TOPP", "nucleus", "temp", "typ", "typ-p", "min_p", "topnsigma", "dry"]
-    assert samplers_from_names(names) == (
-        "top_k", "top_p", "top_p", "temperature", "typ_p", "typ_p", "min_p", "top_n_sigma", "dry",
-    )  # fmt: skip
-    assert samplers_from_names(["typical", "", "topk ", "temperature"]) == ("temperature",)
-
-
-def test_letters() -> None:
-    assert samplers_from_chars("".join(SAMPLER_CHARS.values())) == tuple(SAMPLER_CHARS)
-    assert samplers_from_chars("kK?e") == ("top_k", "penalties")
-
-
 # Order.
 @pytest.mark.parametrize("case", range(len(SORTS)))
 def test_ties_as_libstdcxx_leaves_them(case: int) -> None:
@@ -109,7 +91,7 @@ def test_logits_are_only_read() -> None:
     logits = row(1, 2, 3, 2.5)
     logits.flags.writeable = False
     everything: dict[str, Any] = {
-        "samplers": [name for name in SAMPLER_CHARS if name != "infill"],
+        "samplers": [name for name in BY_LETTER.values() if name != "infill"],
         "repeat_penalty": 1.2,
         "dry_multiplier": 1.0,
         "dry_allowed_length": 0,

@@ -13,7 +13,7 @@ class SamplingParams:
 
     Numbers are used as float32 or int32, as llama.cpp stores them. `logit_bias` holds
     (token, bias) pairs and already includes the end-of-generation tokens when `ignore_eos`
-    is set. `samplers` are canonical names, see `engine.sampling.names`.
+    is set. `samplers` are the names that `engine.sampling.chain` knows.
 
     `grammar` is followed from the start, or with `grammar_lazy` from one of `grammar_triggers`
     on. With `grammar_begins_in_prompt` it already covers `generation_prompt`, the end of the
