@@ -24,6 +24,7 @@ from engine.scheduler import Scheduler
 from engine.settings import ContextSizes, EngineSettings, context_sizes
 from engine.slot import Slot, SlotView
 from engine.slot_files import SlotFileFigures
+from engine.slot_pool import ReasoningEnd
 from engine.task import CompletionTask
 from engine.tokenizer import Tokenizer
 
@@ -166,6 +167,10 @@ class Engine:
     def slots(self) -> "Future[list[SlotView]]":
         """Every slot, as it is between two steps."""
         return self.ask(Scheduler.slots)
+
+    def end_reasoning(self, completion_id: str) -> "Future[ReasoningEnd]":
+        """Have a running completion's reasoning end, if one is going on; what came of it."""
+        return self.ask(lambda scheduler: scheduler.end_reasoning(completion_id))
 
     def metrics(self, *, reset_recent: bool) -> "Future[Metrics]":
         """The counts as they are between two steps; `reset_recent` starts the rates afresh."""

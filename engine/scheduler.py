@@ -18,7 +18,7 @@ from engine.run import Request
 from engine.settings import ContextSizes, EngineSettings
 from engine.slot import Slot, SlotView
 from engine.slot_files import SlotFileFigures, SlotFiles
-from engine.slot_pool import SlotPool
+from engine.slot_pool import ReasoningEnd, SlotPool
 from engine.steps.admission import Admission
 from engine.steps.context_shift import ContextShift
 from engine.steps.decode import Decode
@@ -111,6 +111,10 @@ class Scheduler:
         n_tokens = len(slot.cache.tokens)
         slot.cache.clear()
         return n_tokens
+
+    def end_reasoning(self, completion_id: str) -> ReasoningEnd:
+        """Have a running completion's reasoning end with its next token."""
+        return self._slots.end_reasoning(completion_id)
 
     def cancel(self, task_id: int) -> None:
         """Forget a task, waiting or running, without a further event.

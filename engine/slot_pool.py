@@ -1,10 +1,14 @@
 """All slots: which one a task goes to, and the prompts kept in memory for when they come again."""
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from engine.prompt_cache import PromptCache
 from engine.slot import Slot, SlotView
 from engine.task import CompletionTask
+
+ReasoningEnd = Literal["not_running", "not_controlled", "asked"]
+"""What came of asking a completion to end its reasoning; "asked" also if none is going on."""
 
 _LEAST_KEPT = 0.5
 """A slot that would lose more than this share of its tokens has its prompt saved first."""
@@ -51,6 +55,16 @@ class SlotPool:
     def views(self) -> list[SlotView]:
         """Every slot as it is now."""
         return [slot.view() for slot in self._slots]
+
+    def end_reasoning(self, completion_id: str) -> ReasoningEnd:
+        """Force the end of a reasoning in the first slot that serves this completion."""
+        for slot in self._slots:
+            if slot.run is not None and slot.run.task.completion_id == completion_id:
+                if not slot.run.task.sampling.reasoning_control:
+                    return "not_controlled"
+                slot.run.sampler.end_reasoning()
+                return "asked"
+        return "not_running"
 
     def choose(self, task: CompletionTask, n_children: int = 0) -> tuple[Slot, list[Slot]] | None:
         """A free slot for a task and others for its children; None if there aren't enough.

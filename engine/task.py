@@ -37,5 +37,7 @@ class CompletionTask:
     timings_per_token: bool
     preserved_tokens: frozenset[int]
     """Special tokens whose text is shown all the same, such as those a chat format parses."""
+    completion_id: str = ""
+    """Names the answer that this is part of, to those who act on it while it runs."""
     carried: Any = None
     """The caller's own; the engine only shows it again in a `SlotView`."""

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from generated import errors
 from generated.http import read_json
+from generated.requests.control import read_control
 from generated.requests.detokenize import read_detokenize
 from generated.requests.tokenize import read_tokenize
 
@@ -23,6 +24,7 @@ HANDLERS: dict[str, str | None] = {
     "post_completions": "Json",
     "post_completions_oai": "Json",
     "post_chat_completions": "Json",
+    "post_control": "ControlRequest",
     "post_tokenize": "TokenizeRequest",
     "post_detokenize": "DetokenizeRequest",
     "post_apply_template": "Json",
@@ -123,7 +125,8 @@ def bind(table: Mapping[str, Callable[..., Awaitable[Response]]], server: Any) -
         summary="Act on a completion that is running: end its reasoning.",
     )
     async def post_v1_chat_completions_control(request: Request) -> Response:
-        raise errors.route_deferred(request.url.path)
+        body = read_control(await read_json(request))
+        return await table["post_control"](server, request, body)
 
     @router.post("/v1/responses", summary="Answer in the format of OpenAI's Responses API.")
     async def post_v1_responses(request: Request) -> Response:

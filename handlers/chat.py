@@ -20,7 +20,12 @@ async def post_completions(server: Server, request: Request, body: Json) -> Resp
 async def post_completions_oai(server: Server, request: Request, body: Json) -> Response:
     """OpenAI's text completion."""
     id = new_id()
-    api = Api(lambda native: OpenAiWriter(native, id), ends_with_done=True, joins_choices=True)
+    api = Api(
+        lambda native: OpenAiWriter(native, id),
+        ends_with_done=True,
+        joins_choices=True,
+        completion_id=id,
+    )
     return await complete(server, request, body, api)
 
 
@@ -32,6 +37,7 @@ async def post_chat_completions(server: Server, request: Request, body: Json) ->
         lambda native: ChatWriter(native, id, read.new_output()),
         ends_with_done=True,
         joins_choices=True,
+        completion_id=id,
     )
     return await complete(server, request, read.body, api)
 

@@ -39,6 +39,8 @@ class Api:
     ends_with_done: bool
     joins_choices: bool
     """Several results become the choices of one reply, instead of a list of replies."""
+    completion_id: str = ""
+    """The id that the client is told, by which the completion can be acted on."""
 
 
 def native_writer(native: NativeWriter) -> Writer:
@@ -141,7 +143,8 @@ def _jobs(server: Server, body: Json, api: Api) -> tuple[list[_Job], CompletionR
             )
             slot = own.id_slot if child == 0 else -1
             sampling = sampling_params(request, grammar_begins_in_prompt=begins)
-            jobs.append(_Job(_task(request, sampling, prompt, slot), api.writer(native)))
+            task = _task(request, sampling, prompt, slot, api.completion_id)
+            jobs.append(_Job(task, api.writer(native)))
     return jobs, read
 
 
@@ -159,7 +162,11 @@ def _logit_bias(
 
 
 def _task(
-    read: CompletionRequest, sampling: SamplingParams, prompt: list[int], id_slot: int
+    read: CompletionRequest,
+    sampling: SamplingParams,
+    prompt: list[int],
+    id_slot: int,
+    completion_id: str,
 ) -> CompletionTask:
     return CompletionTask(
         prompt=prompt,
@@ -178,6 +185,7 @@ def _task(
         return_progress=read.return_progress,
         timings_per_token=read.timings_per_token,
         preserved_tokens=frozenset(read.preserved_tokens),
+        completion_id=completion_id,
         carried=read,
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from starlette.responses import Response
 
-from handlers import chat, coverage, info, slots, tokens
+from handlers import chat, control, coverage, info, slots, tokens
 
 HANDLERS: dict[str, Callable[..., Awaitable[Response]]] = {
     "get_coverage": coverage.get_coverage,
@@ -20,6 +20,7 @@ HANDLERS: dict[str, Callable[..., Awaitable[Response]]] = {
     "post_chat_completions_tok": tokens.post_chat_completions_tok,
     "post_completions": chat.post_completions,
     "post_completions_oai": chat.post_completions_oai,
+    "post_control": control.post_control,
     "post_detokenize": tokens.post_detokenize,
     "post_lora_adapters": info.post_lora_adapters,
     "post_props": info.post_props,

@@ -61,16 +61,19 @@ def _data(capture: Capture) -> dict[str, Any]:
     }
     if probe.during:
         data["during"] = probe.during.data()
+    if probe.meanwhile:
+        data["meanwhile"] = probe.meanwhile.data()
     return {**data, "answer": capture.answer}
 
 
 def _capture(data: dict[str, Any]) -> Capture:
-    during = data.get("during")
+    during, meanwhile = data.get("during"), data.get("meanwhile")
     probe = Probe(
         data["name"],
         Request.read(data),
         tuple(data["covers"]),
         during=Request.read(during) if during else None,
+        meanwhile=Request.read(meanwhile) if meanwhile else None,
     )
     return Capture(probe, data["answer"])
 

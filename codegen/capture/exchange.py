@@ -77,8 +77,8 @@ def _listens(server: RunningServer) -> bool:
 def _all(server: RunningServer, group: Group) -> Iterator[tuple[Probe, Answer]]:
     for probe in group.probes:
         try:
-            with running(server.port, probe.during):
-                answer = send(server.port, probe.request)
+            with running(server.port, probe.during) as id:
+                answer = send(server.port, probe.request.naming(id), meanwhile=probe.meanwhile)
         except OSError as error:
             state = server.process.poll()
             ended = "" if state is None else f"; the server ended with status {state}"

@@ -43,25 +43,34 @@ class Answer:
         return data
 
 
-def send(port: int, request: Request, timeout: float = 120) -> Answer:
-    """Send it and read the whole answer; OSError if nobody listens or it takes too long."""
+def send(
+    port: int, request: Request, timeout: float = 120, *, meanwhile: Request | None = None
+) -> Answer:
+    """Send it and read the whole answer; OSError if nobody listens or it takes too long.
+
+    `meanwhile` is sent when the first line of a streaming answer has come.
+    """
     connection = HTTPConnection("127.0.0.1", port, timeout=timeout)
     try:
-        return _answer(_begin(connection, request))
+        response = _begin(connection, request)
+        first = b""
+        if meanwhile is not None:
+            first = response.readline()
+            send(port, meanwhile.naming(_id(first)), timeout)
+        return _answer(response, first)
     finally:
         connection.close()
 
 
 @contextmanager
-def running(port: int, request: Request | None) -> Iterator[None]:
-    """While inside, a streaming request is being answered; it is dropped at the end."""
+def running(port: int, request: Request | None) -> Iterator[str]:
+    """While inside, a streaming request is being answered; it is dropped at the end. Its id."""
     if request is None:
-        yield
+        yield ""
         return
     connection = HTTPConnection("127.0.0.1", port, timeout=120)
     try:
-        _begin(connection, request).readline()
-        yield
+        yield _id(_begin(connection, request).readline())
     finally:
         connection.close()
 
@@ -79,8 +88,15 @@ def _begin(connection: HTTPConnection, request: Request) -> HTTPResponse:
     return connection.getresponse()
 
 
-def _answer(response: HTTPResponse) -> Answer:
-    content = response.read().decode("utf-8", "replace")
+def _id(line: bytes) -> str:
+    """The id in the first line of a stream, empty where it has none."""
+    frame = _json_or_text(line.decode().removeprefix("data: "))
+    return str(frame.get("id", "")) if isinstance(frame, dict) else ""
+
+
+def _answer(response: HTTPResponse, first: bytes = b"") -> Answer:
+    """The whole answer, of which `first` was read before."""
+    content = (first + response.read()).decode("utf-8", "replace")
     headers = {
         name.lower(): value
         for name, value in response.getheaders()

@@ -1,7 +1,7 @@
 """Reads the written probes and the set-ups: requests, and the servers that they are sent to."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,12 @@ class Request:
             data["raw"] = self.raw
         return data
 
+    def naming(self, id: str) -> "Request":
+        """The same request with `id` where its body says "{id}"."""
+        if not isinstance(self.body, dict):
+            return self
+        return replace(self, body={k: id if v == "{id}" else v for k, v in self.body.items()})
+
 
 @dataclass(frozen=True)
 class Probe:
@@ -55,7 +61,9 @@ class Probe:
     keys: tuple[str, ...] = ()
     """The keys of the body that the probe itself names, beside those that its group adds."""
     during: Request | None = None
-    """A streaming request that runs meanwhile."""
+    """A streaming request that runs meanwhile; in the probe's body "{id}" stands for its id."""
+    meanwhile: Request | None = None
+    """What is sent once a streaming answer has begun; "{id}" in its body stands for its id."""
 
 
 @dataclass(frozen=True)
@@ -129,13 +137,14 @@ def _probes(data: dict[str, Any]) -> Iterator[Probe]:
     for probe in data["probes"]:
         own = {"request": data.get("request"), **probe}
         base = None if probe.get("bare") else data.get("body")
-        during = probe.get("during")
+        during, meanwhile = probe.get("during"), probe.get("meanwhile")
         yield Probe(
             name=probe["name"],
             request=Request.read(own, base),
             covers=tuple(probe.get("covers", ())),
             keys=tuple(probe["body"]) if isinstance(probe.get("body"), dict) else (),
             during=Request.read(during) if during else None,
+            meanwhile=Request.read(meanwhile) if meanwhile else None,
         )
 
 
