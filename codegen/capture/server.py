@@ -109,21 +109,21 @@ def model_file(model: str) -> Path:
     if model == "smollm2":
         path = CACHE / "smollm2.gguf"
         if not path.exists():
-            found = _tests_say("smollm2.py")
+            found = _tests_say("smollm2")
             path.symlink_to(found)
         return path
     name = model.removeprefix("made:")
     path = CACHE / f"{name}.gguf"
     if not path.exists():
         unfinished = path.with_suffix(f".{os.getpid()}")
-        _tests_say("made_models.py", name, str(unfinished))
+        _tests_say("made_models", name, str(unfinished))
         shutil.move(unfinished, path)
     return path
 
 
-def _tests_say(script: str, *arguments: str) -> str:
-    """What a script of the tests prints."""
-    command = [sys.executable, str(ROOT / "tests" / script), *arguments]
+def _tests_say(module: str, *arguments: str) -> str:
+    """What a module of the tests prints."""
+    command = [sys.executable, "-m", f"tests.{module}", *arguments]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     return done.stdout.strip()
 
