@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlx_lm.models.cache import make_prompt_cache
-
-from engine.cache import SequenceCache
 from engine.events import FailureKind
 from engine.metrics import Metrics
 from engine.prompt_cache import PromptCache
-from engine.rotation import key_rotation
 from engine.run import Request
+from engine.runner import Runner
 from engine.settings import ContextSizes, EngineSettings
 from engine.slot import Slot, SlotView
 from engine.slot_files import SlotFileFigures, SlotFiles
@@ -48,13 +45,14 @@ class Scheduler:
     def __init__(
         self, model: Any, vocabulary: Vocabulary, settings: EngineSettings, sizes: ContextSizes
     ) -> None:
-        """`model` is mlx-lm's: called with int32 [1, T] and caches, it gives logits [1, T, V]."""
-        self._slots = _slots(model, settings, sizes)
+        """`model` is mlx-lm's (int32 [1, T] and caches give logits [1, T, V]), or a Runner of it."""
+        runner = model if isinstance(model, Runner) else Runner(model, vocabulary.n_tokens)
+        self._slots = _slots(runner, settings, sizes)
         self._slot_actions: deque[_SlotAction] = deque()
-        self._slot_files = SlotFiles(model, vocabulary.n_tokens)
+        self._slot_files = SlotFiles(runner.model, vocabulary.n_tokens)
         self._metrics = Metrics()
         self._serving = serving = Serving(self._slots, vocabulary, self._metrics)
-        rotation = key_rotation(model, make_prompt_cache(model))
+        rotation = runner.rotation
         progress = ProgressReports(serving, settings.n_batch)
         self._admission = Admission(self._slots, vocabulary, settings.n_predict)
         self._context_shift: ContextShift | None = None
@@ -62,8 +60,8 @@ class Scheduler:
             self._context_shift = ContextShift(rotation, serving, add_bos=vocabulary.add_bos)
         elif settings.ctx_shift:
             log.warning("this model's cache can't be shifted: a full context ends the generation")
-        self._prefill = Prefill(model, settings, rotation, serving, progress)
-        self._decode = Decode(model, vocabulary.n_tokens, serving)
+        self._prefill = Prefill(runner, settings, serving, progress)
+        self._decode = Decode(runner, serving)
         shifts = self._context_shift is not None
         self._sample = Sample(
             vocabulary, serving, progress, special=settings.special, shifts=shifts
@@ -160,12 +158,9 @@ class Scheduler:
                 action.act(action.slot)
 
 
-def _slots(model: Any, settings: EngineSettings, sizes: ContextSizes) -> SlotPool:
+def _slots(runner: Runner, settings: EngineSettings, sizes: ContextSizes) -> SlotPool:
     """As many empty slots as there are to be, and the prompt cache if there is to be one."""
-    slots = [
-        Slot(id, sizes.n_ctx_slot, SequenceCache(lambda: make_prompt_cache(model)))
-        for id in range(sizes.n_slots)
-    ]
+    slots = [Slot(id, sizes.n_ctx_slot, runner.new_cache()) for id in range(sizes.n_slots)]
     mib = settings.cache_ram_mib
     return SlotPool(
         slots,

@@ -1,41 +1,26 @@
 """Decode: one step for every slot that has a next token."""
 
-import logging
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
-import mlx.core as mx
-import numpy as np
-from mlx_lm.models.cache import make_prompt_cache
-
-from engine.batching import forward, largest_exact_batch
 from engine.run import Run, Stage
+from engine.runner import Logits, Runner
 from engine.slot import Slot
 from engine.steps.serving import Serving
 from engine.timings import now_us
-
-log = logging.getLogger(__name__)
-
-Logits = np.ndarray[Any, np.dtype[np.float32]]
 
 
 class Decode:
     """Runs the model over the slots' next tokens, in batches as large as leave each exact."""
 
-    def __init__(self, model: Any, n_vocab: int, serving: Serving) -> None:
-        """`n_vocab` is how many of a row's logits belong to tokens."""
-        self._model = model
-        self._n_vocab = n_vocab
+    def __init__(self, runner: Runner, serving: Serving) -> None:
+        self._runner = runner
         self._serving = serving
 
     @cached_property
     def _batch(self) -> int:
         """How many slots are decoded at once; tried out when two first are, as it takes long."""
-        trial = [make_prompt_cache(self._model) for _ in self._serving.slots]
-        size = largest_exact_batch(self._model, trial)
-        log.info("slots are decoded in batches of %d", size)
-        return size
+        return self._runner.largest_batch(len(self._serving.slots))
 
     def run(self) -> list[tuple[Slot, Run, Logits]]:
         """Evaluate each generating slot's next token; its logits are float32 [V]."""
@@ -50,8 +35,7 @@ class Decode:
                 self._serving.fail_with(slot, run, error)
             return []
         n_prompt_tokens = 0
-        for slot, run in generating:
-            slot.cache.evaluated([run.next_token])
+        for _, run in generating:
             if run.clock.n_decoded == 0:
                 run.clock.prompt_evaluated(1)
                 n_prompt_tokens += 1
@@ -75,13 +59,5 @@ class Decode:
     def _forward(self, generating: list[tuple[Slot, Run]]) -> Logits:
         """Run the model over one token per slot: float32 [slots, V]."""
         tokens = [run.next_token for _, run in generating]
-        caches = [slot.cache.layers for slot, _ in generating]
-        size = self._batch if len(tokens) > 1 else 1
-        batches = [
-            forward(self._model, tokens[at : at + size], caches[at : at + size])
-            for at in range(0, len(tokens), size)
-        ]
-        logits = mx.concatenate(batches)
-        logits = logits[:, : self._n_vocab].astype(mx.float32)
-        mx.eval(logits)  # lets other threads run meanwhile, which numpy's conversion wouldn't
-        return np.array(logits)
+        caches = [slot.cache for slot, _ in generating]
+        return self._runner.decode(tokens, caches, self._batch if len(tokens) > 1 else 1)

@@ -1,12 +1,10 @@
 """Prefill: a chunk of the prompts, all but each one's last token."""
 
-from typing import Any
-
 import mlx.core as mx
 
-from engine.cache import SequenceCache, token_array
-from engine.rotation import KeyRotation
+from engine.cache import SequenceCache
 from engine.run import Run, Stage
+from engine.runner import Runner
 from engine.settings import EngineSettings
 from engine.slot import Slot
 from engine.steps.progress import ProgressReports
@@ -20,16 +18,13 @@ class Prefill:
 
     def __init__(
         self,
-        model: Any,
+        runner: Runner,
         settings: EngineSettings,
-        rotation: KeyRotation | None,
         serving: Serving,
         progress: ProgressReports,
     ) -> None:
-        """`rotation` moves cached pieces of a prompt to other places, where that is possible."""
-        self._model = model
+        self._runner = runner
         self._chunk = prefill_chunk(settings.n_ubatch)
-        self._rotation = rotation
         self._serving = serving
         self._progress = progress
         self._checkpoints = _Checkpoints(settings)
@@ -83,8 +78,9 @@ class Prefill:
         if not task.cache_prompt:
             return 0
         n_past = cache.common_prefix(task.prompt)
-        if task.n_cache_reuse > 0 and self._rotation is not None:
-            n_past = cache.reuse_chunks(task.prompt, n_past, task.n_cache_reuse, self._rotation)
+        rotation = self._runner.rotation
+        if task.n_cache_reuse > 0 and rotation is not None:
+            n_past = cache.reuse_chunks(task.prompt, n_past, task.n_cache_reuse, rotation)
         return n_past
 
     def _evaluate(self, slot: Slot, run: Run, budget: int) -> int:
@@ -93,9 +89,7 @@ class Prefill:
         chunk = prompt[done : min(done + budget, self._checkpoints.next_stop(cache, len(prompt)))]
         if chunk:
             started = now_us()
-            self._model(token_array(chunk), cache=cache.layers)
-            mx.eval(cache.states())
-            cache.evaluated(chunk)
+            self._runner.prefill(cache, chunk)
             run.clock.prompt_evaluated(len(chunk))
             self._serving.metrics.add_prompt(len(chunk), now_us() - started)
             self._checkpoints.add_when_due(cache, run)

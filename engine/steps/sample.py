@@ -2,8 +2,8 @@
 
 from engine.events import Candidate, TokenProbs
 from engine.run import Run
+from engine.runner import Logits
 from engine.slot import Slot
-from engine.steps.decode import Logits
 from engine.steps.progress import ProgressReports
 from engine.steps.serving import Serving
 from engine.vocabulary import Vocabulary

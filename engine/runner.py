@@ -1,0 +1,73 @@
+"""The runner: all that serving asks of a model, for sequences in caches."""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+from mlx_lm.models.cache import make_prompt_cache
+
+from engine.batching import forward, largest_exact_batch
+from engine.cache import SequenceCache, token_array
+from engine.cache_layers import LayerCaches
+from engine.rotation import KeyRotation, key_rotation
+
+log = logging.getLogger(__name__)
+
+Logits = np.ndarray[Any, np.dtype[np.float32]]
+
+
+class Runner:
+    """Runs one model; on the thread that owns it."""
+
+    def __init__(self, model: Any, n_vocab: int) -> None:
+        """`model` is mlx-lm's; of its logits the first `n_vocab` belong to tokens."""
+        self.model = model
+        self._n_vocab = n_vocab
+
+    def new_cache(self) -> SequenceCache:
+        """An empty cache."""
+        return SequenceCache(self._new_layers)
+
+    @property
+    def rotation(self) -> KeyRotation | None:
+        """How to move this model's keys to other places; None if that doesn't work."""
+        return self._rotation
+
+    def prefill(self, cache: SequenceCache, tokens: Sequence[int]) -> None:
+        """Evaluate `tokens`, which follow those in the cache; nobody asks for their logits."""
+        self.model(token_array(tokens), cache=cache.layers)
+        mx.eval(cache.states())
+        cache.evaluated(tokens)
+
+    def decode(
+        self, tokens: Sequence[int], caches: Sequence[SequenceCache], batch: int = 1
+    ) -> Logits:
+        """Evaluate one token more for each cache, `batch` of them at once: float32 [caches, V]."""
+        layers = [cache.layers for cache in caches]
+        batches = [
+            forward(self.model, tokens[at : at + batch], layers[at : at + batch])
+            for at in range(0, len(tokens), batch)
+        ]
+        logits = mx.concatenate(batches)[:, : self._n_vocab].astype(mx.float32)
+        mx.eval(logits)  # lets other threads run meanwhile, which numpy's conversion wouldn't
+        for token, cache in zip(tokens, caches, strict=True):
+            cache.evaluated([token])
+        return np.array(logits)
+
+    def largest_batch(self, n_caches: int) -> int:
+        """How many caches, of `n_caches` at most, are decoded at once as they would be alone."""
+        size = largest_exact_batch(self.model, [self._new_layers() for _ in range(n_caches)])
+        log.info("slots are decoded in batches of %d", size)
+        return size
+
+    @cached_property
+    def _rotation(self) -> KeyRotation | None:
+        return key_rotation(self.model, self._new_layers())
+
+    @property
+    def _new_layers(self) -> Callable[[], LayerCaches]:
+        model = self.model
+        return lambda: make_prompt_cache(model)
