@@ -45,7 +45,7 @@ class Scheduler:
     def __init__(
         self, model: Any, vocabulary: Vocabulary, settings: EngineSettings, sizes: ContextSizes
     ) -> None:
-        """`model` is mlx-lm's (int32 [1, T] and caches give logits [1, T, V]), or a Runner of it."""
+        """`model` is mlx-lm's (int32 [1, T] and caches give logits [1, T, V]), or a Runner."""
         runner = model if isinstance(model, Runner) else Runner(model, vocabulary.n_tokens)
         self._slots = _slots(runner, settings, sizes)
         self._slot_actions: deque[_SlotAction] = deque()
