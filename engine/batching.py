@@ -1,13 +1,15 @@
-"""One decode step for several slots at once: shared matrix products, each slot's own attention.
+"""One decode step for several rows at once: shared matrix products, each row's own attention.
 
-The rows of a batch must come out as they would alone, bit for bit, or a seed would give another
-text in company. Whether they do depends on the shapes that BLAS or the GPU's kernels treat
-alike, so `largest_exact_batch` tries it out on the model at hand.
+A row is one token of a slot; a slot may have several, at consecutive places. Rows must come out
+as they would alone, bit for bit, or a seed would give another text in company. Whether they do
+depends on the shapes that BLAS or the GPU's kernels treat alike, so `largest_exact_batch` tries
+it out on the model at hand.
 """
 
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 import mlx.core as mx
@@ -16,30 +18,41 @@ from mlx_lm.models import base
 from mlx_lm.models.cache import KVCache
 
 from engine.cache import token_array
-from engine.cache_layers import LayerCaches
+from engine.cache_layers import LayerCaches, copied
 
 log = logging.getLogger(__name__)
 
 _ATTENTION = "scaled_dot_product_attention"
+_SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64)
+"""Batches have one of these sizes, so that every size in use was tried out."""
 
 
 class BatchedLayer:
-    """One layer's caches of several slots, for a step of one token each."""
+    """One layer's caches of several slots, for a step of one row or more each."""
 
-    def __init__(self, caches: Sequence[Any], offsets: mx.array) -> None:
-        """`offsets` holds the caches' lengths: int32 [slots]."""
+    def __init__(self, caches: Sequence[Any], counts: Sequence[int], offsets: mx.array) -> None:
+        """`counts` holds each cache's rows, `offsets` the rows' places: int32 [rows]."""
         self.caches = caches
+        self.counts = counts
         self.offset = offsets
 
     def update_and_fetch(
         self, keys: mx.array, values: mx.array
     ) -> tuple[list[mx.array], list[mx.array]]:
-        """Add each slot's row (of [slots, heads, 1, D]) to its cache; what all hold then."""
-        held = [
-            cache.update_and_fetch(keys[row : row + 1], values[row : row + 1])
-            for row, cache in enumerate(self.caches)
-        ]
-        return [keys for keys, _ in held], [values for _, values in held]
+        """Add rows (of [rows, heads, 1, D]) to their caches; what each row sees of its own."""
+        seen_keys: list[mx.array] = []
+        seen_values: list[mx.array] = []
+        row = 0
+        for cache, count in zip(self.caches, self.counts, strict=True):
+            before = cache.offset
+            all_keys, all_values = cache.update_and_fetch(
+                _in_a_row(keys[row : row + count]), _in_a_row(values[row : row + count])
+            )
+            for end in range(before + 1, before + count + 1):
+                seen_keys.append(all_keys[..., :end, :])
+                seen_values.append(all_values[..., :end, :])
+            row += count
+        return seen_keys, seen_values
 
     def make_mask(
         self, n_tokens: int, *, return_array: bool = False, window_size: int | None = None
@@ -50,54 +63,90 @@ class BatchedLayer:
 
 
 def forward(model: Any, tokens: Sequence[int], caches: Sequence[LayerCaches]) -> mx.array:
-    """Run `model` over one token for each of several sequences: logits [sequences, V]."""
+    """Run `model` over one token for each row: logits [rows, V].
+
+    `caches` holds each row's; rows with the same caches stand together, in their order.
+    """
     if len(tokens) == 1:
         logits: mx.array = model(token_array(tokens), cache=caches[0])
         return logits[:, -1]
-    offsets = mx.array([layers[0].offset for layers in caches], dtype=mx.int32)
-    batched = [BatchedLayer(layer, offsets) for layer in zip(*caches, strict=True)]
+    groups = [list(group) for _, group in groupby(caches, key=id)]
+    counts = [len(group) for group in groups]
+    places = [group[0][0].offset + n for group in groups for n in range(len(group))]
+    offsets = mx.array(places, dtype=mx.int32)
+    layers = zip(*(group[0] for group in groups), strict=True)
+    batched = [BatchedLayer(layer, counts, offsets) for layer in layers]
     logits = model(token_array(tokens).T, cache=batched)
     return logits[:, -1]
 
 
-def largest_exact_batch(model: Any, caches: Sequence[LayerCaches]) -> int:
-    """How many sequences `forward` can take so that each one's logits are those it gets alone.
+def batch_sizes(n_rows: int, largest: int) -> Iterator[int]:
+    """Sizes of the batches to evaluate so many rows in, where `largest` is known to be exact."""
+    while n_rows > 0:
+        size = max(size for size in _SIZES if size <= min(n_rows, largest))
+        yield size
+        n_rows -= size
 
-    Tries up to as many as there are (empty) `caches`, which are of no further use; 1 if the
-    model can't be batched this way at all.
+
+def largest_exact_batch(model: Any, caches: Sequence[LayerCaches], most: int) -> int:
+    """How many rows `forward` can take so that each one's logits are those it gets alone.
+
+    Tries up to `most`, shared out among the (empty) `caches`, which are of no further use; 1 if
+    the model can't be batched this way at all.
     """
     if not all(type(layer) is KVCache for layer in caches[0]):
         return 1
     _use_own_attention(model)
     try:
-        return _try_batches(model, caches)
+        return _try_batches(model, caches, most)
     except Exception as error:
-        log.info("slots are decoded one by one: %s", error)
+        log.info("rows are decoded one by one: %s", error)
         return 1
 
 
-def _try_batches(model: Any, caches: Sequence[LayerCaches]) -> int:
-    tokens = list(range(len(caches)))
-    alone = []
+def _try_batches(model: Any, caches: Sequence[LayerCaches], most: int) -> int:
     for n, layers in enumerate(caches):
         # Different lengths, as slots have them.
         model(token_array([0] * (n + 1)), cache=layers)
-        alone.append(np.array(forward(model, [n], [layers])[0].astype(mx.float32)))
-        _forget_last(layers)
+    alone = [_Alone(model, [copied(layer) for layer in layers]) for layers in caches]
     exact = 1
-    for size in range(2, len(caches) + 1):
-        together = forward(model, tokens[:size], caches[:size]).astype(mx.float32)
-        for layers in caches[:size]:
-            _forget_last(layers)
-        if not np.array_equal(np.array(together), np.stack(alone[:size])):
+    for size in (size for size in _SIZES if 1 < size <= most):
+        counts = [(size - n + len(caches) - 1) // len(caches) for n in range(len(caches))]
+        tokens = [token for count in counts for token in range(count)]
+        holders = [layers for layers, n in zip(caches, counts, strict=True) for _ in range(n)]
+        together = np.array(forward(model, tokens, holders).astype(mx.float32))
+        for layers, count in zip(caches, counts, strict=True):
+            _forget_last(layers, count)
+        wanted = [row for one, n in zip(alone, counts, strict=True) for row in one.first(n)]
+        if not np.array_equal(together, np.stack(wanted)):
             break
         exact = size
     return exact
 
 
-def _forget_last(layers: LayerCaches) -> None:
+class _Alone:
+    """Logits of tokens 0, 1, 2, … one after the other, computed as far as asked for."""
+
+    def __init__(self, model: Any, layers: LayerCaches) -> None:
+        self._model = model
+        self._layers = layers
+        self._rows: list[Any] = []
+
+    def first(self, n: int) -> list[Any]:
+        while len(self._rows) < n:
+            row = forward(self._model, [len(self._rows)], [self._layers])[0]
+            self._rows.append(np.array(row.astype(mx.float32)))
+        return self._rows[:n]
+
+
+def _forget_last(layers: LayerCaches, n_tokens: int) -> None:
     for layer in layers:
-        layer.trim(1)
+        layer.trim(n_tokens)
+
+
+def _in_a_row(rows: mx.array) -> mx.array:
+    """Rows [n, heads, 1, D] of one sequence as a cache takes them: [1, heads, n, D]."""
+    return rows if len(rows) == 1 else rows.transpose(2, 1, 0, 3)
 
 
 def _use_own_attention(model: Any) -> None:
@@ -111,12 +160,13 @@ def _use_own_attention(model: Any) -> None:
 def _attention(
     queries: mx.array, keys: Any, values: Any, cache: Any, *args: Any, **more: Any
 ) -> mx.array:
-    """mlx-lm's attention, on a batch slot by slot."""
+    """mlx-lm's attention, on a batch row by row."""
     attend: Callable[..., mx.array] = base.scaled_dot_product_attention
     if not isinstance(cache, BatchedLayer):
         return attend(queries, keys, values, cache, *args, **more)
+    one = cache.caches[0]
     rows = [
         attend(queries[row : row + 1], keys[row], values[row], one, *args, **more)
-        for row, one in enumerate(cache.caches)
+        for row in range(len(keys))
     ]
     return mx.concatenate(rows)

@@ -9,7 +9,7 @@ import mlx.core as mx
 import numpy as np
 from mlx_lm.models.cache import make_prompt_cache
 
-from engine.batching import forward, largest_exact_batch
+from engine.batching import batch_sizes, forward, largest_exact_batch
 from engine.cache import SequenceCache, token_array
 from engine.cache_layers import LayerCaches
 from engine.rotation import KeyRotation, key_rotation
@@ -45,22 +45,26 @@ class Runner:
     def decode(
         self, tokens: Sequence[int], caches: Sequence[SequenceCache], batch: int = 1
     ) -> Logits:
-        """Evaluate one token more for each cache, `batch` of them at once: float32 [caches, V]."""
+        """Evaluate one token more for each cache, `batch` of them at once: float32 [caches, V].
+
+        A cache may be there several times in a row: its tokens then follow each other.
+        """
         layers = [cache.layers for cache in caches]
-        batches = [
-            forward(self.model, tokens[at : at + batch], layers[at : at + batch])
-            for at in range(0, len(tokens), batch)
-        ]
+        batches, at = [], 0
+        for size in batch_sizes(len(tokens), batch):
+            batches.append(forward(self.model, tokens[at : at + size], layers[at : at + size]))
+            at += size
         logits = mx.concatenate(batches)[:, : self._n_vocab].astype(mx.float32)
         mx.eval(logits)  # lets other threads run meanwhile, which numpy's conversion wouldn't
         for token, cache in zip(tokens, caches, strict=True):
             cache.evaluated([token])
         return np.array(logits)
 
-    def largest_batch(self, n_caches: int) -> int:
-        """How many caches, of `n_caches` at most, are decoded at once as they would be alone."""
-        size = largest_exact_batch(self.model, [self._new_layers() for _ in range(n_caches)])
-        log.info("slots are decoded in batches of %d", size)
+    def largest_batch(self, n_caches: int, most: int) -> int:
+        """How many tokens, of `most` in so many caches, are decoded at once as each alone."""
+        trial = [self._new_layers() for _ in range(n_caches)]
+        size = largest_exact_batch(self.model, trial, most)
+        log.info("tokens are decoded in batches of %d", size)
         return size
 
     @cached_property

@@ -20,7 +20,8 @@ class Decode:
     @cached_property
     def _batch(self) -> int:
         """How many slots are decoded at once; tried out when two first are, as it takes long."""
-        return self._runner.largest_batch(len(self._serving.slots))
+        n_slots = len(self._serving.slots)
+        return self._runner.largest_batch(n_slots, n_slots)
 
     def run(self) -> list[tuple[Slot, Run, Logits]]:
         """Evaluate each generating slot's next token; its logits are float32 [V]."""
