@@ -11,7 +11,6 @@ from engine.events import Begin, Event, Failed, Final, Progress, Token
 from engine.grammar import pieces_of
 from engine.sampling import SamplingParams
 from engine.task import CompletionTask
-from engine.vocabulary import SamplingVocabulary
 from generated import errors, wire
 from generated.api_error import ApiError
 from generated.http import EventStream, JsonResponse, while_connected
@@ -22,6 +21,7 @@ from handlers.grammars import begins_in_prompt, engine_triggers
 from handlers.prompts import tokenize_prompts
 from handlers.reading import CompletionReading
 from handlers.results import Frame, NativeWriter, Writer
+from handlers.run import Run
 from handlers.server import Server
 
 _RANDOM_SEED = 0xFFFFFFFF
@@ -66,7 +66,7 @@ async def complete(server: Server, request: Request, body: Json, api: Api) -> Re
         raise
     except ValueError as error:
         raise ApiError(errors.INVALID_REQUEST, str(error)) from None
-    run = _Run(server, [job.task for job in jobs], read.n_cmpl)
+    run = Run(server.engine, server.mailbox, [job.task for job in jobs], read.n_cmpl)
     if wire.value_or(body, "stream", False):
         return await _streamed(request, run, jobs, api, read.sse_ping_interval)
     return await while_connected(request.receive, _plain(run, jobs, api))
@@ -131,7 +131,7 @@ def _jobs(server: Server, body: Json, api: Api) -> tuple[list[_Job], CompletionR
     begins = begins_in_prompt(body, by_default=bool(server.settings.json_schema))
     if read.grammar:
         # Made here, so that the engine's thread finds it ready: that takes too long in a stream.
-        pieces_of(SamplingVocabulary(tokenizer), tokenizer.n_tokens)
+        pieces_of(tokenizer, tokenizer.n_tokens)
     own = read_completion_task(body)
     jobs: list[_Job] = []
     for prompt in prompts:
@@ -190,41 +190,7 @@ def _task(
     )
 
 
-class _Run:
-    """The tasks of one request while the engine works on them; `close()` cancels what is left."""
-
-    def __init__(self, server: Server, tasks: Sequence[CompletionTask], n_cmpl: int) -> None:
-        """Each `n_cmpl` tasks in a row have the same prompt."""
-        self._engine = server.engine
-        self._loop = asyncio.get_running_loop()
-        self._events: asyncio.Queue[tuple[int, Event]] = asyncio.Queue()
-        self.unfinished: set[int] = set(range(len(tasks)))
-        numbered = [(task, self._sink(number)) for number, task in enumerate(tasks)]
-        self._ids: list[int] = []
-        for at in range(0, len(numbered), n_cmpl):
-            self._ids += self._engine.submit_together(numbered[at : at + n_cmpl])
-
-    def _sink(self, number: int) -> Callable[[Event], None]:
-        def put(event: Event) -> None:
-            self._loop.call_soon_threadsafe(self._events.put_nowait, (number, event))
-
-        return put
-
-    async def next(self, timeout: float | None = None) -> tuple[int, Event]:
-        """The next event and its task's number; raises TimeoutError after `timeout` seconds."""
-        async with asyncio.timeout(timeout):
-            number, event = await self._events.get()
-        if isinstance(event, (Final, Failed)):
-            self.unfinished.discard(number)
-        return number, event
-
-    def close(self) -> None:
-        """Cancel every task that isn't finished."""
-        for number in self.unfinished:
-            self._engine.cancel(self._ids[number])
-
-
-async def _plain(run: _Run, jobs: Sequence[_Job], api: Api) -> Response:
+async def _plain(run: Run, jobs: Sequence[_Job], api: Api) -> Response:
     """Wait for all results; the first failure is the answer."""
     replies: dict[int, Frame] = {}
     try:
@@ -245,7 +211,7 @@ async def _plain(run: _Run, jobs: Sequence[_Job], api: Api) -> Response:
 
 
 async def _streamed(
-    request: Request, run: _Run, jobs: Sequence[_Job], api: Api, ping_interval: int
+    request: Request, run: Run, jobs: Sequence[_Job], api: Api, ping_interval: int
 ) -> Response:
     """A stream, unless the first event is a failure: that is answered plainly."""
     try:
@@ -259,38 +225,42 @@ async def _streamed(
 
 
 async def _frames(
-    run: _Run,
+    run: Run,
     first: tuple[int, Event],
     jobs: Sequence[_Job],
     api: Api,
     ping_interval: int,
 ) -> AsyncGenerator[str, None]:
-    """The text of the stream, a comment line wherever it stays silent for too long."""
+    """The text of the stream, a comment line wherever it stays silent for too long.
+
+    Events that are there already are sent together, so that a slow moment is caught up with.
+    """
     silence = ping_interval if ping_interval > 0 else None
+    text = ""
     try:
         number, event = first
         while True:
             if isinstance(event, Begin) and number != first[0]:
-                yield _BEGUN
-            if isinstance(event, Failed):
-                yield sse([{"error": failure(event).error}])
-                return
+                text += _BEGUN
             try:
-                frames = written(jobs[number].writer, event)
-            except ApiError as error:  # what was written doesn't fit the chat format
-                yield sse([{"error": error.error}])
+                if isinstance(event, Failed):
+                    raise failure(event)
+                text += sse(written(jobs[number].writer, event))
+            except ApiError as error:  # or what was written doesn't fit the chat format
+                yield text + sse([{"error": error.error}])
                 return
-            yield sse(frames)
             if not run.unfinished:
                 break
+            if text and not run.has_next:
+                yield text
+                text = ""
             while True:
                 try:
                     number, event = await run.next(silence)
                     break
                 except TimeoutError:
                     yield _PING
-        if api.ends_with_done:
-            yield _DONE
+        yield text + _DONE if api.ends_with_done else text
     finally:
         run.close()
 

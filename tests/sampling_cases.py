@@ -75,5 +75,5 @@ class Letters:
     def is_eog(self, token: int) -> bool:
         return token == 0
 
-    def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
+    def encode(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
         return [self.texts.index(bytes([byte])) for byte in text.encode()]

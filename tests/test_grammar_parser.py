@@ -65,10 +65,10 @@ def test_text_ends_at_a_nul() -> None:
 
 def test_tokens_by_name() -> None:
     class OneToken(Letters):
-        def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
+        def encode(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
             if parse_special and text.encode() in self.texts:
                 return [self.texts.index(text.encode())]
-            return super().tokenize(text, add_special=add_special, parse_special=parse_special)
+            return super().encode(text, add_special=add_special, parse_special=parse_special)
 
     vocab = OneToken(*WORDS.texts)
     assert parse_grammar("root ::= !<eos>", vocab).rules[0][0] == Element(Kind.TOKEN_NOT, 0)

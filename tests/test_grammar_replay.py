@@ -12,7 +12,6 @@ from engine.gguf.file import read_gguf
 from engine.loading import load_model
 from engine.sampling import Sampler
 from engine.tokenizer import Tokenizer
-from engine.vocabulary import SamplingVocabulary
 from generated.options import Settings
 from generated.requests.completion import CompletionRequest, read_completion
 from handlers.completion import sampling_params
@@ -32,7 +31,6 @@ class Made:
     def __init__(self, path: Path) -> None:
         write("llama", path)
         self.tokenizer = Tokenizer.from_gguf(read_gguf(path).metadata)
-        self.vocabulary = SamplingVocabulary(self.tokenizer)
         self._model = load_model(path, weights="float32").model
         self._batches: dict[int, Any] = {}
 
@@ -56,7 +54,7 @@ class Made:
         begins = begins_in_prompt(body, by_default=False)
         params = sampling_params(request, grammar_begins_in_prompt=begins)
         end = self.tokenizer.text_to_token("<|endoftext|>")
-        return Sampler(params, self.tokenizer.n_tokens, self.vocabulary, end_token=end)
+        return Sampler(params, self.tokenizer.n_tokens, self.tokenizer, end_token=end)
 
 
 def prompt_of(case: dict[str, Any]) -> list[int]:

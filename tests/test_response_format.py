@@ -10,7 +10,6 @@ import pytest
 from engine.gguf.file import read_gguf
 from engine.sampling import Sampler
 from engine.tokenizer import Tokenizer
-from engine.vocabulary import SamplingVocabulary
 from generated.api_error import ApiError
 from generated.options import Settings
 from generated.requests.completion import read_completion
@@ -61,7 +60,7 @@ def test_as_recorded(tokenizer: Tokenizer, case: dict[str, Any]) -> None:
     begins = begins_in_prompt(request.body, by_default=False)
     params = sampling_params(read, grammar_begins_in_prompt=begins)
     try:
-        Sampler(params, tokenizer.n_tokens, SamplingVocabulary(tokenizer))
+        Sampler(params, tokenizer.n_tokens, tokenizer)
     except ValueError as error:
         assert f"Failed to initialize samplers: {error}" == case["error"]["message"]
         return

@@ -21,23 +21,12 @@ REFUSED = [case for case in RECORDED["cases"] if "error" in case]
 LONGEST = 64  # sequences that are evaluated together
 
 
-class Vocabulary:
-    """The made model's own."""
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
-        self.piece = tokenizer.piece
-        self.is_eog = tokenizer.is_eog
-        self.tokenize = tokenizer.encode
-
-
 class Made:
     """The made model: what it would say next anywhere in the recorded texts."""
 
     def __init__(self, path: Path) -> None:
         write("llama", path)
         self.tokenizer = Tokenizer.from_gguf(read_gguf(path).metadata)
-        self.vocabulary = Vocabulary(self.tokenizer)
         self.n_vocab = self.tokenizer.n_tokens
         self._model = load_model(path, weights="float32").model
         self._rows = [self._sequence(case) for case in ANSWERED]
@@ -60,7 +49,7 @@ class Made:
         settings = RECORDED["defaults"] | case.get("settings", {}) | changes
         # Of the two tokens that could end a turn, the reference's hash map gives it this one.
         end = self.tokenizer.text_to_token("<|endoftext|>")
-        return Sampler(params(**settings), self.n_vocab, self.vocabulary, end_token=end)
+        return Sampler(params(**settings), self.n_vocab, self.tokenizer, end_token=end)
 
     @staticmethod
     def _sequence(case: dict[str, Any]) -> list[int]:

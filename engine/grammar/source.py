@@ -119,7 +119,7 @@ class Source:
             raise GrammarError("expecting '>' at ")
         self._at = end + 1
         name = self._text[start : self._at].decode(errors="surrogateescape")
-        tokens = self._vocab.tokenize(name, add_special=False, parse_special=True)
+        tokens = self._vocab.encode(name, add_special=False, parse_special=True)
         if len(tokens) != 1:
             raise GrammarError(f"invalid token '{name}'")
         return tokens[0]

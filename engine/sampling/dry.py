@@ -143,7 +143,7 @@ def _heads(vocab: Vocab, n_vocab: int, wanted: bytes) -> Breakers:
 
 def _tail(vocab: Vocab, rest: bytes) -> tuple[int, ...]:
     text = rest.decode(errors="surrogateescape")
-    tokens = vocab.tokenize(text, add_special=False, parse_special=False)
+    tokens = vocab.encode(text, add_special=False, parse_special=False)
     return tuple(tokens[:_MAX_TAIL_TOKENS])
 
 

@@ -161,7 +161,7 @@ def _generation_prompt(params: SamplingParams, tokenizer: Vocab) -> list[int]:
     text = params.generation_prompt
     if not text:
         return []
-    tokens = tokenizer.tokenize(text, add_special=False, parse_special=True)
+    tokens = tokenizer.encode(text, add_special=False, parse_special=True)
     if tokens:
         first = tokenizer.piece(tokens[0], special=True)[:1]
         if first.isspace() and text[0] not in " \t\n\v\f\r":

@@ -1,4 +1,4 @@
-"""What sampling needs of a tokenizer."""
+"""What sampling and grammars need of a tokenizer."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import Protocol
 
 
 class Vocab(Hashable, Protocol):
-    """Pieces and ends of generation; `engine`'s tokenizers fulfil it."""
+    """Text to tokens and back; what is worked out from one is kept by its hash."""
 
-    def piece(self, token: int, *, special: bool) -> bytes: ...
+    def encode(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
+        """The tokens of a text."""
 
-    def is_eog(self, token: int) -> bool: ...
+    def piece(self, token: int, *, special: bool) -> bytes:
+        """What a token prints as; nothing for control tokens unless `special`."""
 
-    def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]: ...
+    def is_eog(self, token: int) -> bool:
+        """Whether a token ends generation."""

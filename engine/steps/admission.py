@@ -10,7 +10,7 @@ from engine.sampling import Sampler, SamplingParams
 from engine.slot import Slot
 from engine.slot_pool import SlotPool
 from engine.text import TextStream
-from engine.vocabulary import SamplingVocabulary, Vocabulary
+from engine.vocabulary import Vocabulary
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,6 @@ class Admission:
         """`n_predict` is the limit for tasks that set none; -1 for no limit."""
         self._slots = slots
         self._vocabulary = vocabulary
-        self._sampling_vocabulary = SamplingVocabulary(vocabulary)
         self._n_predict = n_predict
         self._waiting: deque[Request] = deque()
 
@@ -98,7 +97,7 @@ class Admission:
         return Sampler(
             params,
             vocabulary.n_tokens,
-            self._sampling_vocabulary,
+            vocabulary,
             suppressed=vocabulary.suppress,
             end_token=end,
         )

@@ -10,7 +10,6 @@ import numpy as np
 from engine.gguf.file import read_gguf
 from engine.sampling import Sampler
 from engine.tokenizer import Tokenizer
-from engine.vocabulary import SamplingVocabulary
 from generated.jsontext import Json
 from handlers.json_schema import schema_to_grammar
 from tests.sampling_cases import Letters, params
@@ -104,14 +103,14 @@ def _follow(sampler: Sampler, row: np.ndarray, token: int) -> None:
 def _added_by_a_grammar() -> tuple[list[float], list[float]]:
     """Every token's extra, and those of the one in five that the logits don't prefer."""
     tokenizer = Tokenizer.from_gguf(read_gguf(path()).metadata)
-    vocabulary, n_vocab = SamplingVocabulary(tokenizer), tokenizer.n_tokens
+    n_vocab = tokenizer.n_tokens
     answer = tokenizer.encode(_ANSWER, add_special=False, parse_special=False)
     grammar = schema_to_grammar(_PERSON)
     rows = _rows(n_vocab)
     added, added_by_refusals = [], []
     for answers in range(_ROUNDS // len(answer) + 1):
-        free = Sampler(params(seed=answers), n_vocab, vocabulary)
-        bound = Sampler(params(seed=answers, grammar=grammar), n_vocab, vocabulary)
+        free = Sampler(params(seed=answers), n_vocab, tokenizer)
+        bound = Sampler(params(seed=answers, grammar=grammar), n_vocab, tokenizer)
         for at, token in enumerate(answer):
             row = rows[(answers + at) % len(rows)].copy()
             if (answers + at) % 5:
