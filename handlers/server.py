@@ -12,6 +12,7 @@ from engine.loading import LoadedModel
 from engine.tokenizer import Tokenizer
 from generated.options import Settings
 from handlers.chat_template import ChatTemplate
+from handlers.mailbox import Mailbox
 
 _TOOL_USE = "tokenizer.chat_template.tool_use"
 """Where a GGUF file keeps a template of its own for tools."""
@@ -49,6 +50,11 @@ class Server:
             add_eos=tokenizer.add_eos,
             tool_use="" if given else self.model.metadata.get(_TOOL_USE, ""),
         )
+
+    @cached_property
+    def mailbox(self) -> Mailbox:
+        """Where the engine's thread puts events; to be asked for on the event loop first."""
+        return Mailbox()
 
     @property
     def model(self) -> LoadedModel:

@@ -165,6 +165,12 @@ def test_written_values_read_back_on_both_ways(value: object, slowly: bool) -> N
     assert json.loads(text) == value
 
 
+@given(JSON_VALUES)
+@settings(max_examples=300, deadline=None)
+def test_what_holds_no_float_is_written_as_it_is_beside_one(value: object) -> None:
+    assert dumps([0.5, value]) == f"[0.5,{dumps(value)}]"
+
+
 @given(st.binary(max_size=24), st.sampled_from([b"", b'"', b'["', b'{"a":']))
 @settings(max_examples=300, deadline=None)
 def test_any_bytes_give_a_value_or_a_parse_error(body: bytes, start: bytes) -> None:

@@ -46,6 +46,11 @@ def dumps(value: object) -> str:
     bytes that `surrogateescape` put into a str, are read as UTF-8; what is malformed becomes
     U+FFFD. Raises TypeError for anything else.
     """
+    try:
+        if _same_in_orjson(value):
+            return orjson.dumps(value).decode()
+    except (TypeError, RecursionError):
+        pass  # What orjson can't write: lone surrogates, large integers, deep nesting.
     parts: list[str] = []
     try:
         _write(value, parts.append)
@@ -59,6 +64,21 @@ def dumps(value: object) -> str:
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NOT_A_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+
+
+_PLAIN = frozenset({str, int, bool, type(None)})
+
+
+def _same_in_orjson(value: object) -> bool:
+    """Whether orjson, many times faster, writes the same: it does all but floats and bytes."""
+    kind = type(value)
+    if kind is dict:
+        items = value.values()  # type: ignore[attr-defined]
+    elif kind is list or kind is tuple:
+        items = value
+    else:
+        return kind in _PLAIN
+    return all(type(item) in _PLAIN or _same_in_orjson(item) for item in items)
 
 
 def _write(value: object, put: Callable[[str], None]) -> None:
