@@ -88,15 +88,25 @@ def batch_sizes(n_rows: int, largest: int) -> Iterator[int]:
         n_rows -= size
 
 
+def can_be_batched(layers: LayerCaches) -> bool:
+    """Whether caches are of the one kind that several rows can be added to at once."""
+    return all(type(layer) is KVCache for layer in layers)
+
+
+def trial_sizes(most: int) -> list[int]:
+    """Sizes of batches to try out, from the smallest, of `most` rows at most."""
+    return [size for size in _SIZES if 1 < size <= most]
+
+
 def largest_exact_batch(model: Any, caches: Sequence[LayerCaches], most: int) -> int:
     """How many rows `forward` can take so that each one's logits are those it gets alone.
 
     Tries up to `most`, shared out among the (empty) `caches`, which are of no further use; 1 if
     the model can't be batched this way at all.
     """
-    if not all(type(layer) is KVCache for layer in caches[0]):
+    if not can_be_batched(caches[0]):
         return 1
-    _use_own_attention(model)
+    use_own_attention(model)
     try:
         return _try_batches(model, caches, most)
     except Exception as error:
@@ -110,7 +120,7 @@ def _try_batches(model: Any, caches: Sequence[LayerCaches], most: int) -> int:
         model(token_array([0] * (n + 1)), cache=layers)
     alone = [_Alone(model, [copied(layer) for layer in layers]) for layers in caches]
     exact = 1
-    for size in (size for size in _SIZES if 1 < size <= most):
+    for size in trial_sizes(most):
         counts = [(size - n + len(caches) - 1) // len(caches) for n in range(len(caches))]
         tokens = [token for count in counts for token in range(count)]
         holders = [layers for layers, n in zip(caches, counts, strict=True) for _ in range(n)]
@@ -149,7 +159,7 @@ def _in_a_row(rows: mx.array) -> mx.array:
     return rows if len(rows) == 1 else rows.transpose(2, 1, 0, 3)
 
 
-def _use_own_attention(model: Any) -> None:
+def use_own_attention(model: Any) -> None:
     """Put `_attention`, which knows `BatchedLayer`, in the place of mlx-lm's in the model."""
     for name in {type(module).__module__ for module in model.modules()}:
         module = sys.modules[name]

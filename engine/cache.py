@@ -99,7 +99,7 @@ class SequenceCache:
 
     def copy(self) -> "SequenceCache":
         """The same once more; memory is shared as long as neither changes."""
-        twin = SequenceCache(self._make_layers)
+        twin = self._empty()
         twin.layers = [copied(layer) for layer in self.layers]
         twin.tokens = list(self.tokens)
         twin.checkpoints = list(self.checkpoints)
@@ -138,6 +138,9 @@ class SequenceCache:
         """Memory held, in bytes."""
         held: int = sum(layer.nbytes for layer in self.layers)
         return held + sum(checkpoint.nbytes for checkpoint in self.checkpoints)
+
+    def _empty(self) -> "SequenceCache":
+        return SequenceCache(self._make_layers)
 
     def _match(self, head: int, tokens: list[int], at: int) -> int:
         """How many tokens from `head` on here are those from `at` on in `tokens`."""

@@ -47,6 +47,8 @@ def key_rotation(model: Any, layers: LayerCaches) -> KeyRotation | None:
         ropes = [_rope(layer) for layer in model.layers]
         rotation = KeyRotation(ropes)
         there, here = _keys_at(model, len(layers), 9), _keys_at(model, len(layers), 4)
+        # All at once: processes that share a model must not end the comparison at different layers.
+        mx.eval(there, here)
         works = len(ropes) == len(layers) and all(
             _alike(rotation.moved(n, keys, -5), here[n]) for n, keys in enumerate(there)
         )

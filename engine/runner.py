@@ -31,10 +31,10 @@ class Runner:
         """An empty cache."""
         return SequenceCache(self._new_layers)
 
-    @property
+    @cached_property
     def rotation(self) -> KeyRotation | None:
         """How to move this model's keys to other places; None if that doesn't work."""
-        return self._rotation
+        return self._find_rotation()
 
     def prefill(self, cache: SequenceCache, tokens: Sequence[int]) -> None:
         """Evaluate `tokens`, which follow those in the cache; nobody asks for their logits."""
@@ -67,8 +67,7 @@ class Runner:
         log.info("tokens are decoded in batches of %d", size)
         return size
 
-    @cached_property
-    def _rotation(self) -> KeyRotation | None:
+    def _find_rotation(self) -> KeyRotation | None:
         return key_rotation(self.model, self._new_layers())
 
     @property
