@@ -35,7 +35,7 @@ T = TypeVar("T")
 OnProgress = Callable[[float], None]
 
 _STOPPED = "the server is shutting down"
-_FREE_BUFFERS_KEPT = 1 << 30
+FREE_BUFFERS_KEPT = 1 << 30
 """Bytes of freed buffers MLX may hold on to: room for one step's temporaries, no hoard."""
 
 
@@ -95,11 +95,22 @@ class Engine:
         writing files to disk count as steps only once the model is there.
         """
         if self.state == "ready" and self._clock.seconds > step_limit:
-            self._give_up(f"a step didn't return within {step_limit:g} seconds")
+            self.give_up(f"a step didn't return within {step_limit:g} seconds")
         started = self._thread.ident is not None
         if self.state in ("loading", "ready") and started and not self._thread.is_alive():
-            self._give_up("the engine's thread ended")
+            self.give_up("the engine's thread ended")
         return self.state in ("loading", "ready")
+
+    def give_up(self, failure: str) -> None:
+        """End all without the engine's thread, which can't be relied on any longer."""
+        with self._lock:
+            if self.state not in ("loading", "ready"):
+                return
+            self.state, self.failure = "failed", failure
+        log.error("the engine is given up: %s", failure)
+        self._stopping = True
+        self._pending.fail_all("server", failure, EngineUnavailable(failure))
+        self._settled.set()
 
     @property
     def n_pending(self) -> int:
@@ -193,15 +204,6 @@ class Engine:
                 return
         command.refuse(*self._refusal())
 
-    def _give_up(self, failure: str) -> None:
-        """The engine's thread can't be relied on any longer: end all without it."""
-        log.error("the engine is given up: %s", failure)
-        with self._lock:
-            self.state, self.failure = "failed", failure
-        self._stopping = True
-        self._pending.fail_all("server", failure, EngineUnavailable(failure))
-        self._settled.set()
-
     def _refusal(self) -> tuple[FailureKind, str]:
         return ("unavailable" if self.state == "stopped" else "server", self.failure)
 
@@ -226,12 +228,15 @@ class Engine:
             mx.clear_streams()
 
     def _load(self) -> Scheduler:
-        mx.set_cache_limit(_FREE_BUFFERS_KEPT)
+        mx.set_cache_limit(FREE_BUFFERS_KEPT)
         opened = self._open_model(self._on_progress)
         sizes = context_sizes(self.settings, opened.n_ctx_train)
         scheduler = Scheduler(opened.model, opened.tokenizer, self.settings, sizes)
-        self._opened, self._sizes = opened, sizes
-        self.state = "ready"
+        with self._lock:
+            if self.state == "failed":
+                raise ModelError(self.failure)
+            self._opened, self._sizes = opened, sizes
+            self.state = "ready"
         self._settled.set()
         return scheduler
 
