@@ -1,4 +1,4 @@
-"""Writes tiny models for tests, the same bytes every time: `python tests/made_models.py ARCH PATH`.
+"""Writes tiny models for tests, the same bytes every time: `python -m tests.made_models ARCH PATH`.
 
 They are float32 and random, but llama-server computes with them what mlx-lm does, up to rounding,
 and their best token leads clearly, so greedy text and seeded sampling can be compared exactly.
@@ -16,7 +16,8 @@ import gguf
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from tests import made_layers
+from tests.made_layers import Array, Maker
 
 CONTEXT = 2048
 CHAT_TEMPLATE = (
@@ -105,6 +106,8 @@ class Recipe:
     seed: int = 7
     metadata: dict[str, Any] = field(default_factory=dict)
     extra: Callable[[], dict[str, Array]] = dict
+    layer: made_layers.Layer = made_layers.llama_layer
+    last_norm: str = "output_norm"
 
 
 def _llama3_factors() -> dict[str, Array]:
@@ -121,6 +124,30 @@ def _long_and_short_factors() -> dict[str, Array]:
 _GEMMA = Recipe(
     "gemma", sentence_piece, tied=True, embedding_scale=0.05, output_norm=4, head_dim=48, seed=33
 )
+_DELTA_NET = Recipe(
+    "qwen35",
+    layer=made_layers.delta_net_layer,
+    layers=4,
+    feed_forward=128,
+    metadata={
+        "full_attention_interval": 2,
+        "rope.dimension_count": 16,
+        "rope.dimension_sections": [3, 3, 2, 0],
+        "ssm.conv_kernel": 4,
+        "ssm.state_size": 32,
+        "ssm.group_count": 2,
+        "ssm.time_step_rank": 4,
+        "ssm.inner_size": 128,
+    },
+)
+_MAMBA2 = {
+    "ssm.conv_kernel": 4,
+    "ssm.state_size": 32,
+    "ssm.group_count": 1,
+    "ssm.time_step_rank": 8,
+    "ssm.inner_size": 256,
+}
+_MAMBA2_GROUPS = _MAMBA2 | {"ssm.group_count": 2, "attention.layer_norm_epsilon": 1e-5}
 RECIPES = {
     "llama": Recipe("llama"),
     "llama-256": Recipe("llama", dim=256, head_dim=64, feed_forward=512),
@@ -153,6 +180,136 @@ RECIPES = {
             "rope.dimension_count": 24,
             "rope.scaling.original_context_length": 1024,
             "rope.scaling.attn_factor": 1.19,
+        },
+    ),
+    "granite": Recipe(
+        "granite",
+        metadata={
+            "attention.scale": 0.25,
+            "embedding_scale": 1.5,
+            "residual_scale": 0.75,
+            "logit_scale": 0.5,
+        },
+    ),
+    "olmo2": Recipe("olmo2", layer=made_layers.olmo2_layer),
+    "smollm3": Recipe("smollm3", layers=4, tied=True, embedding_scale=0.25),
+    "glm4": Recipe("glm4", layer=made_layers.glm4_layer, metadata={"rope.dimension_count": 16}),
+    "ernie4_5": Recipe("ernie4_5", tied=True, embedding_scale=0.25),
+    "seed_oss": Recipe("seed_oss", layer=made_layers.seed_oss_layer, head_dim=48),
+    "mistral3": Recipe("mistral3", head_dim=48),
+    "qwen2vl": Recipe("qwen2vl", biases=True, metadata={"rope.dimension_sections": [6, 5, 5, 0]}),
+    "qwen3vl": Recipe(
+        "qwen3vl",
+        tied=True,
+        embedding_scale=0.25,
+        head_norms=True,
+        metadata={"rope.dimension_sections": [6, 5, 5, 0]},
+    ),
+    "starcoder2": Recipe(
+        "starcoder2",
+        layer=made_layers.starcoder2_layer,
+        seed=3,
+        metadata={"attention.layer_norm_epsilon": 1e-5},
+    ),
+    "cohere2": Recipe(
+        "cohere2",
+        layer=made_layers.cohere2_layer,
+        layers=4,
+        tied=True,
+        embedding_scale=0.25,
+        metadata={
+            "attention.layer_norm_epsilon": 1e-5,
+            "attention.sliding_window": 24,
+            "attention.sliding_window_pattern": 2,
+            "logit_scale": 0.5,
+        },
+    ),
+    "gpt-oss": Recipe(
+        "gpt-oss",
+        layer=made_layers.gpt_oss_layer,
+        layers=4,
+        head_dim=48,
+        experts=4,
+        metadata={
+            "attention.sliding_window": 24,
+            "rope.scaling.type": "yarn",
+            "rope.scaling.factor": 4.0,
+            "rope.scaling.original_context_length": 512,
+        },
+    ),
+    "lfm2": Recipe(
+        "lfm2",
+        layer=made_layers.lfm2_layer,
+        layers=4,
+        tied=True,
+        embedding_scale=0.25,
+        last_norm="token_embd_norm",
+        seed=2,
+        metadata={"attention.head_count_kv": [0, 2, 0, 2], "shortconv.l_cache": 3},
+    ),
+    "lfm2moe": Recipe(
+        "lfm2moe",
+        layer=made_layers.lfm2_layer,
+        layers=4,
+        experts=4,
+        tied=True,
+        embedding_scale=0.25,
+        last_norm="token_embd_norm",
+        seed=6,
+        metadata={
+            "attention.head_count_kv": [0, 0, 2, 0],
+            "shortconv.l_cache": 4,
+            "leading_dense_block_count": 2,
+            "expert_gating_func": 2,
+        },
+    ),
+    "qwen35": _DELTA_NET,
+    "qwen35moe": replace(_DELTA_NET, architecture="qwen35moe", experts=4),
+    "qwen3next": replace(_DELTA_NET, architecture="qwen3next", experts=4),
+    "granitehybrid": Recipe(
+        "granitehybrid",
+        layer=made_layers.granite_hybrid_layer,
+        layers=4,
+        metadata=_MAMBA2
+        | {
+            "attention.head_count_kv": [0, 2, 0, 0],
+            "rope.scaling.finetuned": False,
+            "residual_scale": 0.75,
+            "embedding_scale": 1.5,
+        },
+    ),
+    "granitehybrid-moe": Recipe(
+        "granitehybrid",
+        layer=made_layers.granite_hybrid_layer,
+        layers=3,
+        experts=4,
+        metadata=_MAMBA2
+        | {"attention.head_count_kv": [0, 2, 0], "expert_shared_feed_forward_length": 256},
+    ),
+    "falcon-h1": Recipe("falcon-h1", layer=made_layers.falcon_h1_layer, metadata=_MAMBA2),
+    "nemotron_h": Recipe(
+        "nemotron_h",
+        layer=made_layers.nemotron_h_layer,
+        layers=5,
+        metadata=_MAMBA2_GROUPS
+        | {
+            "attention.head_count_kv": [0, 0, 2, 0, 0],
+            "feed_forward_length": [0, 256, 0, 256, 0],
+        },
+    ),
+    "nemotron_h_moe": Recipe(
+        "nemotron_h_moe",
+        layer=made_layers.nemotron_h_layer,
+        layers=4,
+        experts=4,
+        seed=9,
+        metadata=_MAMBA2_GROUPS
+        | {
+            "attention.head_count_kv": [0, 0, 2, 0],
+            "feed_forward_length": [0, 256, 0, 256],
+            "expert_shared_feed_forward_length": 256,
+            "expert_weights_norm": True,
+            "expert_weights_scale": 2.5,
         },
     ),
 }
@@ -201,9 +358,11 @@ def _write_metadata(w: gguf.GGUFWriter, recipe: Recipe) -> None:
     w.add_context_length(CONTEXT)
     w.add_embedding_length(recipe.dim)
     w.add_block_count(recipe.layers)
-    w.add_feed_forward_length(recipe.feed_forward)
+    if "feed_forward_length" not in recipe.metadata:
+        w.add_feed_forward_length(recipe.feed_forward)
     w.add_head_count(recipe.heads)
-    w.add_head_count_kv(recipe.kv_heads)
+    if "attention.head_count_kv" not in recipe.metadata:
+        w.add_head_count_kv(recipe.kv_heads)
     w.add_layer_norm_rms_eps(1e-5)
     special = {f"{recipe.architecture}.{key}": value for key, value in recipe.metadata.items()}
     if recipe.head_dim != recipe.dim // recipe.heads:
@@ -214,7 +373,13 @@ def _write_metadata(w: gguf.GGUFWriter, recipe: Recipe) -> None:
     if f"{recipe.architecture}.rope.freq_base" not in special:
         w.add_rope_freq_base(10000.0)
     for key, value in special.items():
-        (w.add_uint32 if isinstance(value, int) else w.add_float32)(key, value)
+        if isinstance(value, list):
+            w.add_array(key, value)
+        else:
+            kinds = {
+                bool: w.add_bool, int: w.add_uint32, float: w.add_float32, str: w.add_string,
+            }  # fmt: skip
+            kinds[type(value)](key, value)
     if recipe.experts:
         w.add_expert_count(recipe.experts)
         w.add_expert_used_count(2)
@@ -240,63 +405,27 @@ def _write_vocabulary(w: gguf.GGUFWriter, vocabulary: Vocabulary) -> None:
 def make_tensors(recipe: Recipe) -> list[tuple[str, Array]]:
     """Every tensor of a made model by GGUF's name, float32, in the file's order."""
     vocabulary = recipe.vocabulary()
-    rng = np.random.default_rng(recipe.seed)
-    tensors: list[tuple[str, Array]] = []
-
-    def add(name: str, values: Array) -> None:
-        tensors.append((name, values.astype(np.float32)))
-
-    def matrix(name: str, *shape: int) -> None:
-        add(name, rng.standard_normal(shape) / np.sqrt(shape[-1]))
-
-    def norm(name: str, length: int, value: float = 1.0) -> None:
-        add(name, np.full(length, value))
-
-    dim, hidden, experts = recipe.dim, recipe.feed_forward, recipe.experts
+    m = Maker(recipe.seed)
+    dim = recipe.dim
     unsayable = ~np.array(vocabulary.sayable)
-    embedding = rng.standard_normal((len(vocabulary.tokens), dim)) * recipe.embedding_scale
+    embedding = m.rng.standard_normal((len(vocabulary.tokens), dim)) * recipe.embedding_scale
     embedding[:, 0] = 10 * recipe.embedding_scale
     if recipe.tied:
         embedding[unsayable] = 0
         embedding[unsayable, 0] = -50 * recipe.embedding_scale
-    add("token_embd.weight", embedding)
+    m.add("token_embd.weight", embedding)
     if not recipe.tied:
-        output = (rng.standard_normal((len(vocabulary.tokens), dim)).astype(float)) * 0.25
+        output = (m.rng.standard_normal((len(vocabulary.tokens), dim)).astype(float)) * 0.25
         output[:, 0] = 0
         output[unsayable] = 0
         output[unsayable, 0] = -50
-        add("output.weight", output)
-    norm("output_norm.weight", dim, recipe.output_norm)
-    q_rows, kv_rows = recipe.heads * recipe.head_dim, recipe.kv_heads * recipe.head_dim
+        m.add("output.weight", output)
+    m.norm(recipe.last_norm + ".weight", dim, recipe.output_norm)
+    if recipe.architecture == "starcoder2":
+        m.add("output_norm.bias", np.zeros(dim))
     for layer in range(recipe.layers):
-        block = f"blk.{layer}."
-        norm(block + "attn_norm.weight", dim)
-        norm(block + "ffn_norm.weight", dim)
-        if recipe.fused:
-            matrix(block + "attn_qkv.weight", q_rows + 2 * kv_rows, dim)
-        else:
-            matrix(block + "attn_q.weight", q_rows, dim)
-            matrix(block + "attn_k.weight", kv_rows, dim)
-            matrix(block + "attn_v.weight", kv_rows, dim)
-        matrix(block + "attn_output.weight", dim, q_rows)
-        each = (experts,) if experts else ()
-        suffix = "_exps.weight" if experts else ".weight"
-        if not recipe.fused:
-            matrix(block + "ffn_gate" + suffix, *each, hidden, dim)
-        matrix(block + "ffn_up" + suffix, *each, hidden * (2 if recipe.fused else 1), dim)
-        matrix(block + "ffn_down" + suffix, *each, dim, hidden)
-        if experts:
-            matrix(block + "ffn_gate_inp.weight", experts, dim)
-        if recipe.biases:
-            for name, rows in (("attn_q", q_rows), ("attn_k", kv_rows), ("attn_v", kv_rows)):
-                add(f"{block}{name}.bias", rng.standard_normal(rows) * 0.5)
-        if recipe.head_norms:
-            for name in ("attn_q_norm", "attn_k_norm"):
-                add(f"{block}{name}.weight", 1 + 0.2 * rng.standard_normal(recipe.head_dim))
-        if recipe.post_norms:
-            for name in ("post_attention_norm", "post_ffw_norm"):
-                add(f"{block}{name}.weight", 1 + 0.2 * rng.standard_normal(dim))
-    return tensors + list(recipe.extra().items())
+        recipe.layer(m, recipe, layer)
+    return m.tensors + list(recipe.extra().items())
 
 
 # Where the blocks of quantised types keep their float16 scales, in bytes from their start.
@@ -333,5 +462,5 @@ def random_blocks(
 
 if __name__ == "__main__":
     if len(sys.argv) != 3 or sys.argv[1] not in RECIPES:
-        sys.exit(f"usage: python tests/made_models.py ARCH PATH, with ARCH of {', '.join(RECIPES)}")
+        sys.exit(f"usage: python -m tests.made_models ARCH PATH, with ARCH of {', '.join(RECIPES)}")
     write(sys.argv[1], sys.argv[2])

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from tests.made_models import write
+from tests.made_models import RECIPES, write
 
 RECORDS = Path(__file__).parent / "data" / "loading"
 PROMPTS = ["The quick brown fox", "in the then: 12 + 7 =", "a"]
@@ -33,16 +33,7 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "llama": Case("llama", [], {}),
-    "llama-256": Case("llama-256", [], {}),
-    "llama3": Case("llama3", [], {}),
-    "mixtral": Case("mixtral", [], {}),
-    "qwen2": Case("qwen2", [], {}),
-    "qwen3": Case("qwen3", [], {}),
-    "qwen3moe": Case("qwen3moe", [], {}),
-    "gemma": Case("gemma", [], {}),
-    "gemma2": Case("gemma2", [], {}),
-    "gemma3": Case("gemma3", [], {}),
+    **{name: Case(name, [], {}) for name in RECIPES if name != "phi3"},
     "phi3-long": Case("phi3", [], {}),
     "phi3-short": Case("phi3", ["-c", "512"], {"n_ctx": 512}),
     "llama-linear": Case(
@@ -62,8 +53,12 @@ CASES = {
             *("--yarn-beta-fast", "8", "--yarn-beta-slow", "2", "--yarn-ext-factor", "0.75"),
         ],
         {
-            "scaling": "yarn", "freq_scale": 0.5, "orig_ctx": 512,
-            "beta_fast": 8.0, "beta_slow": 2.0, "ext_factor": 0.75,
+            "scaling": "yarn",
+            "freq_scale": 0.5,
+            "orig_ctx": 512,
+            "beta_fast": 8.0,
+            "beta_slow": 2.0,
+            "ext_factor": 0.75,
         },
     ),
 }

@@ -19,6 +19,7 @@ from engine.gguf import read_gguf
 from engine.gguf.types import BY_NAME
 from engine.gguf.values import mlx_form
 from engine.loading import LoadedModel, load_model
+from engine.loading.architectures import SUPPORTED
 from tests.made_models import RECIPES, Recipe, make_tensors, write, write_recipe
 
 PROMPT = [[3, 60, 70, 80, 90, 100, 110, 35]]
@@ -169,9 +170,9 @@ def test_an_unsupported_architecture(made: Any) -> None:
     with pytest.raises(ModelError) as caught:
         load_model(path)
     assert str(caught.value) == (
-        f"{path}: architecture 'mamba' isn't supported; "
-        "supported are gemma, gemma2, gemma3, llama, phi3, qwen2, qwen3, qwen3moe"
+        f"{path}: architecture 'mamba' isn't supported; supported are {', '.join(SUPPORTED)}"
     )
+    assert {recipe.architecture for recipe in RECIPES.values()} | {"qwen3vlmoe"} == set(SUPPORTED)
 
 
 def test_tensors_that_do_not_fit(made: Any) -> None:

@@ -1,6 +1,7 @@
 """Builds an mlx-lm model from a GGUF file."""
 
 import importlib
+import math
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
@@ -19,7 +20,8 @@ from engine.gguf.affine import AffineForm
 from engine.gguf.file import GGUFFile, TensorInfo
 from engine.gguf.values import fill_float32, has_values, mlx_form, pack
 from engine.light_mlx_lm import import_models_only
-from engine.loading.architectures import Architecture, architecture_of
+from engine.loading.architecture import Architecture
+from engine.loading.architectures import architecture_of
 from engine.loading.describe import file_type, size_name, vocab_type
 from engine.loading.experts import widen_experts_on_cpu
 from engine.loading.hparams import Hparams
@@ -28,6 +30,8 @@ from engine.loading.types import LoadedModel, Progress, Weights
 
 _ROPE_TENSORS = {"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"}
 _MOST_THREADS = 8
+# Pieces of rows that are moved are multiples of this.
+_GROUP_THAT_MOVES = 32
 
 
 class _Rows(NamedTuple):
@@ -78,7 +82,7 @@ def load_gguf(
     _set_ropes(model, h, architecture, _rope(file, h, architecture, context, rope))
     sources = _sources(file, model, architecture)
     if weights != "float32":
-        _quantize(model, sources)
+        _quantize(model, architecture, sources)
     _fill(model, file, architecture, sources, weights, progress)
     if weights == "half":
         _halve(model, file, architecture)
@@ -123,11 +127,10 @@ def _build(h: Hparams, architecture: Architecture) -> Module:
     module = importlib.import_module(f"mlx_lm.models.{architecture.module}")
     try:
         model: Module = module.Model(module.ModelArgs.from_dict(architecture.config))
-        if "sanitize" in dir(model):
+        if architecture.config["tie_word_embeddings"] and "lm_head" in model:
             # Tied models drop their output layer where mlx-lm sees that none is loaded.
-            tied = architecture.config["tie_word_embeddings"]
-            model.sanitize({} if tied else {"lm_head.weight": mx.zeros(1)})
-    except (ValueError, TypeError, OverflowError, MemoryError) as error:
+            model.sanitize({})
+    except (ValueError, TypeError, OverflowError, MemoryError, IndexError) as error:
         raise ModelError(
             f"{h.path}: no {h.architecture} model can be built from its metadata: {error}"
         ) from None
@@ -229,15 +232,21 @@ def _rope_factors(file: GGUFFile, h: Hparams, is_long: bool) -> npt.NDArray[np.f
 
 
 def _set_ropes(model: Any, h: Hparams, architecture: Architecture, rope: Rope) -> None:
-    sliding = None
-    if architecture.sliding_period > 1:
-        base = h.number("rope.freq_base_swa", 10000.0)
-        if base <= 1:
-            raise h.bad("rope.freq_base_swa", f"is {base}")
-        sliding = replace(rope, freq_base=base, freq_scale=1.0).module()
     whole = rope.module()
+    sliding = whole
+    default = architecture.sliding_base or rope.freq_base
+    base = h.number("rope.freq_base_swa", default)
+    if base <= 1:
+        raise h.bad("rope.freq_base_swa", f"is {base}")
+    if architecture.sliding_base is not None:
+        sliding = replace(rope, freq_base=base, freq_scale=1.0).module()
+    elif base != rope.freq_base:
+        sliding = replace(rope, freq_base=base).module()
     for index, layer in enumerate(model.layers):
-        layer.self_attn.rope = sliding if architecture.is_sliding(index) else whole
+        attention = layer.get("self_attn")
+        # Some layers have no attention, and some attention knows no positions.
+        if attention is not None and hasattr(attention.get("rope"), "dims"):
+            attention.rope = sliding if architecture.is_sliding(index) else whole
 
 
 def _sources(
@@ -250,10 +259,12 @@ def _sources(
     sources: dict[str, _Source | None] = {}
     used = set(_ROPE_TENSORS)
     for path, value in _parameters(model):
-        name = _tensor_name(path, architecture)
-        source = _find(file, path, name, architecture)
-        if source is None and not (architecture.zero_biases and name.endswith(".bias")):
-            raise ModelError(f"{file.path} lacks tensor '{name}': download or convert it again")
+        source: _Source | None = ()
+        for name in architecture.tensor_names(path):
+            part = _find(file, name, architecture)
+            if part is None and not (architecture.zero_biases and name.endswith(".bias")):
+                raise ModelError(f"{file.path} lacks tensor '{name}': download or convert it again")
+            source = None if part is None or source is None else source + part
         sources[path] = source
         for part in source or ():
             used.add(part.tensor.name)
@@ -263,7 +274,9 @@ def _sources(
                     "which models can't use; convert the model again"
                 )
         _check_shape(file, name, source, tuple(value.shape))
-    unused = [name for name in file.tensors if name not in used]
+    unused = [
+        name for name in file.tensors if name not in used and not _drafts(name, architecture)
+    ]
     if unused:
         raise ModelError(
             f"{file.path} holds tensor '{unused[0]}', which isn't supported "
@@ -277,15 +290,14 @@ def _parameters(model: Any) -> list[tuple[str, Any]]:
     return list(flat)
 
 
-def _tensor_name(path: str, architecture: Architecture) -> str:
-    """A parameter's name in GGUF, for example `blk.3.attn_q.bias`."""
-    stem, _, suffix = path.replace("embed_tokens.inner", "embed_tokens").rpartition(".")
-    layer = next((part for part in stem.split(".") if part.isdigit()), "")
-    pattern = stem.replace(f".{layer}.", ".{i}.") if layer else stem
-    return f"{architecture.names[pattern].replace('{i}', layer)}.{suffix}"
+def _drafts(name: str, architecture: Architecture) -> bool:
+    """Whether a tensor is of a layer that is for drafting only."""
+    parts = name.split(".")
+    layer = int(parts[1]) if parts[0] == "blk" and parts[1].isdigit() else -1
+    return architecture.n_layers is not None and layer >= architecture.n_layers
 
 
-def _find(file: GGUFFile, path: str, name: str, architecture: Architecture) -> _Source | None:
+def _find(file: GGUFFile, name: str, architecture: Architecture) -> _Source | None:
     """The tensor of this name; or, where q, k and v are fused or apart against the model, that."""
     tensors = file.tensors
     if name in tensors:
@@ -316,7 +328,10 @@ def _check_shape(
         return
     shapes = [part.shape for part in source]
     shape = (sum(shape[0] if shape else 0 for shape in shapes), *shapes[0][1:])
-    if shape != wanted or any(other[1:] != shape[1:] for other in shapes):
+    # GGUF has no axes of length 1, as a convolution has, and some norms in groups.
+    fits = [n for n in shape if n != 1] == [n for n in wanted if n != 1]
+    fits = fits or wanted == (math.prod(shape),)
+    if not fits or any(other[1:] != shape[1:] for other in shapes):
         raise ModelError(
             f"{file.path}: tensor '{name}' is of shape {list(shape)}, not {list(wanted)} "
             "as its metadata says; convert the model again"
@@ -326,15 +341,21 @@ def _check_shape(
 def _packed_form(source: _Source | None) -> AffineForm | None:
     """The form in which MLX can hold a parameter exactly as the file does, if there is one."""
     kinds = {part.tensor.type for part in source or ()}
-    return mlx_form(kinds.pop()) if len(kinds) == 1 else None
+    is_matrix = all(len(part.shape) > 1 for part in source or ())
+    return mlx_form(kinds.pop()) if len(kinds) == 1 and is_matrix else None
 
 
-def _quantize(model: Module, sources: dict[str, _Source | None]) -> None:
+def _quantize(
+    model: Module, architecture: Architecture, sources: dict[str, _Source | None]
+) -> None:
     """Make quantised layers of those whose weights MLX can hold as they are."""
 
     def form(path: str, module: Module) -> bool | dict[str, Any]:
-        packed = _packed_form(sources.get(f"{path}.weight"))
+        weight = f"{path}.weight"
+        packed = _packed_form(sources.get(weight))
         if packed is None or not hasattr(module, "to_quantized"):
+            return False
+        if architecture.changes_value(weight) and packed.group_size > _GROUP_THAT_MOVES:
             return False
         return {"group_size": packed.group_size, "bits": packed.bits, "mode": "affine"}
 
@@ -376,7 +397,8 @@ def _fill(
                 array = _plain_values(file, source, weights, executor)
                 if architecture.norms_hold_one_plus and stem.endswith("norm"):
                     array = array - 1
-                values = [(path, array)]
+                values = [(path, array.reshape(shapes[path]))]
+            values = [(at, architecture.changed(at, array)) for at, array in values]
             mx.eval([array for _, array in values])
             model.load_weights(values, strict=False)
             done += sum(part.tensor.size for part in source or ())

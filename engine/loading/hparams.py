@@ -54,6 +54,24 @@ class Hparams:
             raise self.bad(key, f"is {value}")
         return float(value)
 
+    def integers(self, key: str, default: list[int] | None = None) -> list[int]:
+        """A list of integers from 0 on."""
+        value = self.metadata.get(f"{self.architecture}.{key}")
+        if value is None and default is not None:
+            return default
+        if not isinstance(value, list) or not all(type(x) is int and x >= 0 for x in value):
+            raise self.bad(key, "is missing" if value is None else "isn't a list of integers")
+        return value
+
+    def per_layer(self, key: str) -> list[int]:
+        """An integer for each layer, which the file may give once for all."""
+        if isinstance(self.metadata.get(f"{self.architecture}.{key}"), list):
+            values = self.integers(key)
+            if len(values) != self.n_layer:
+                raise self.bad(key, f"has {len(values)} values for {self.n_layer} layers")
+            return values
+        return [self.integer(key, least=0)] * self.n_layer
+
     def bad(self, key: str, what: str) -> ModelError:
         return ModelError(
             f"{self.path}: metadata '{self.architecture}.{key}' {what}; convert the model again"
@@ -76,9 +94,14 @@ class Hparams:
 
     @property
     def n_head_kv(self) -> int:
-        heads, kv_heads = self.n_head, self.integer("attention.head_count_kv", self.n_head)
+        """Those of the layers that have any, all of them the same number."""
+        key, heads = "attention.head_count_kv", self.n_head
+        some = {n for n in self.per_layer(key) if n} if self.has(key) else {heads}
+        if len(some) != 1:
+            raise self.bad(key, "differs from layer to layer, which isn't supported")
+        kv_heads = some.pop()
         if heads % kv_heads:
-            raise self.bad("attention.head_count_kv", f"is {kv_heads}, no divisor of {heads}")
+            raise self.bad(key, f"is {kv_heads}, no divisor of {heads}")
         return kv_heads
 
     @property
