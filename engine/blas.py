@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from engine.panels.native import available, product_hook
+
 _PROT_READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
 
 
@@ -27,6 +29,8 @@ def use_openblas() -> bool:
     folder = Path(scipy_openblas32.__file__).parent
     target = ctypes.CDLL(str(folder / "lib" / "libscipy_openblas.so"))
     address = ctypes.cast(target.scipy_cblas_sgemm, ctypes.c_void_p).value or 0
+    if available():
+        address = product_hook(address)
     mlx_libraries = Path(mlx.core.__file__).parent.glob("lib/libmlx*.so*")
     rebound = [_rebind(path, "cblas_sgemm", address) for path in mlx_libraries]
     return any(rebound)

@@ -38,7 +38,7 @@ def same_model(tmp_path_factory: pytest.TempPathFactory) -> tuple[LoadedModel, P
     """The made Llama as loaded from GGUF, and a directory with it in Hugging Face's layout."""
     folder = tmp_path_factory.mktemp("llama")
     write("llama", folder / "made.gguf")
-    loaded = load_model(folder / "made.gguf")
+    loaded = load_model(folder / "made.gguf", weights="float32")
     weights: dict[str, Any] = dict(tree_flatten(loaded.model.parameters()))
     for name, value in weights.items():
         if "q_proj" in name or "k_proj" in name:

@@ -25,8 +25,12 @@ from engine.loading.architectures import architecture_of
 from engine.loading.describe import file_type, size_name, vocab_type
 from engine.loading.experts import widen_experts_on_cpu
 from engine.loading.hparams import Hparams
+from engine.loading.panels import panel_form, read_panels, use_panels
 from engine.loading.rope import Rope, RopeOptions, as_scaling, yarn_attn_factor
+from engine.loading.sharing import LayerCutter, Share
 from engine.loading.types import LoadedModel, Progress, Weights
+from engine.panels.form import Form
+from engine.panels.matrix import PanelMatrix
 
 _ROPE_TENSORS = {"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"}
 _MOST_THREADS = 8
@@ -64,6 +68,7 @@ def load_gguf(
     progress: Progress,
     n_ctx: int | None,
     rope: RopeOptions,
+    share: Share | None = None,
 ) -> LoadedModel:
     """Load a model from a GGUF file that has been read; see `load_model` for the rest.
 
@@ -81,9 +86,12 @@ def load_gguf(
     model: Any = _build(h, architecture)
     _set_ropes(model, h, architecture, _rope(file, h, architecture, context, rope))
     sources = _sources(file, model, architecture)
-    if weights != "float32":
+    if weights in ("native", "half"):
         _quantize(model, architecture, sources)
-    _fill(model, file, architecture, sources, weights, progress)
+    forms = _panel_forms(model, architecture, sources) if weights == "panels" else {}
+    cutter = LayerCutter(share, model, sources, str(file.path)) if share else None
+    matrices = _fill(model, file, architecture, sources, weights, forms, progress, cutter)
+    use_panels(model, matrices)
     if weights == "half":
         _halve(model, file, architecture)
     widen_experts_on_cpu(model)
@@ -261,10 +269,10 @@ def _sources(
     for path, value in _parameters(model):
         source: _Source | None = ()
         for name in architecture.tensor_names(path):
-            part = _find(file, name, architecture)
-            if part is None and not (architecture.zero_biases and name.endswith(".bias")):
+            found = _find(file, name, architecture)
+            if found is None and not (architecture.zero_biases and name.endswith(".bias")):
                 raise ModelError(f"{file.path} lacks tensor '{name}': download or convert it again")
-            source = None if part is None or source is None else source + part
+            source = None if found is None or source is None else source + found
         sources[path] = source
         for part in source or ():
             used.add(part.tensor.name)
@@ -274,9 +282,7 @@ def _sources(
                     "which models can't use; convert the model again"
                 )
         _check_shape(file, name, source, tuple(value.shape))
-    unused = [
-        name for name in file.tensors if name not in used and not _drafts(name, architecture)
-    ]
+    unused = [name for name in file.tensors if name not in used and not _drafts(name, architecture)]
     if unused:
         raise ModelError(
             f"{file.path} holds tensor '{unused[0]}', which isn't supported "
@@ -362,6 +368,24 @@ def _quantize(
     quantize(model, class_predicate=form)
 
 
+def _panel_forms(
+    model: Any, architecture: Architecture, sources: dict[str, _Source | None]
+) -> dict[str, Form]:
+    """The paths of the layers that are to be of panels, and how they are stored."""
+    forms: dict[str, Form] = {}
+    for path, module in model.named_modules():
+        source = sources.get(f"{path}.weight")
+        kinds = {part.tensor.type for part in source or ()}
+        if source is None or len(kinds) != 1 or len(source[0].shape) != 2:
+            continue
+        if architecture.changes_value(f"{path}.weight"):
+            continue
+        form = panel_form(module, kinds.pop(), source[0].shape[-1])
+        if form is not None:
+            forms[path] = form
+    return forms
+
+
 def _halve(model: Any, file: GGUFFile, architecture: Architecture) -> None:
     """Make every float number of the model a 16-bit one.
 
@@ -378,9 +402,15 @@ def _fill(
     architecture: Architecture,
     sources: dict[str, _Source | None],
     weights: Weights,
+    forms: dict[str, Form],
     progress: Progress,
-) -> None:
-    """Load every parameter, in the file's order, and report how much of it is done."""
+    cutter: LayerCutter | None,
+) -> dict[str, PanelMatrix]:
+    """Load every parameter, in the file's order, and report how much of it is done.
+
+    Gives the matrices of the layers that are to be of panels.
+    """
+    matrices: dict[str, PanelMatrix] = {}
     quantised = {path for path, module in model.named_modules() if hasattr(module, "scales")}
     total = sum(part.tensor.size for source in sources.values() for part in source or ())
     shapes = {path: value.shape for path, value in _parameters(model)}
@@ -391,6 +421,9 @@ def _fill(
             values: list[tuple[str, mx.array]]
             if source is None:
                 values = [(path, mx.zeros(shapes[path]))]
+            elif stem in forms and path.endswith(".weight"):
+                values = []
+                matrices[stem] = _panels(file, source, forms[stem], executor)
             elif stem in quantised and path.endswith(".weight"):
                 values = _packed_values(file, stem, source)
             else:
@@ -401,9 +434,19 @@ def _fill(
             values = [(at, architecture.changed(at, array)) for at, array in values]
             mx.eval([array for _, array in values])
             model.load_weights(values, strict=False)
+            if cutter is not None:
+                cutter.filled(path)
             done += sum(part.tensor.size for part in source or ())
             progress(done / max(1, total))
     model.eval()
+    return matrices
+
+
+def _panels(file: GGUFFile, source: _Source, form: Form, executor: Executor) -> PanelMatrix:
+    raw = [part.raw(file).reshape(-1) for part in source]
+    n_rows = sum(part.shape[0] for part in source)
+    joined = raw[0] if len(raw) == 1 else np.concatenate(raw)
+    return read_panels(joined, source[0].tensor.type, n_rows, form, executor)
 
 
 def _in_file_order(
@@ -447,7 +490,7 @@ def _plain_values(
         rows = part.shape[0]
         fill_float32(part.raw(file), part.tensor.type, view[row : row + rows], executor)
         row += rows
-    if weights != "float32":
+    if weights in ("native", "half"):
         kinds = {part.tensor.type for part in source}
         name = kinds.pop().name if len(kinds) == 1 else "f16"
         return array.astype({"f32": mx.float32, "bf16": mx.bfloat16}.get(name, mx.float16))

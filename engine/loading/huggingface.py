@@ -15,11 +15,15 @@ from mlx.utils import tree_flatten
 from engine.errors import ModelError
 from engine.light_mlx_lm import import_utils
 from engine.loading.experts import widen_experts_on_cpu
+from engine.loading.panels import panels_of, use_panels
+from engine.loading.sharing import Share
 from engine.loading.types import LoadedModel, Progress, Weights
 
 _MOST_HEADER_BYTES = 100_000_000
 _FILE_TYPES = {"F32": "all F32", "F16": "F16", "BF16": "BF16"}
 _VOCAB_TYPES = {"BPE": 2, "WordPiece": 3, "Unigram": 4}
+# Where matrices become panels, nearly all of the time goes there.
+_PANELS_PART = 0.95
 _UNBOUNDED_CONTEXT = 1 << 20
 
 
@@ -36,7 +40,9 @@ def stored_values(path: Path) -> int:
     return sum(tensor.n_values for tensor in _stored(path, _config(path)))
 
 
-def load_directory(path: Path, *, weights: Weights, progress: Progress) -> LoadedModel:
+def load_directory(
+    path: Path, *, weights: Weights, progress: Progress, share: Share | None = None
+) -> LoadedModel:
     """Load a model that mlx-lm knows, from its directory; see `load_model` for the rest.
 
     Code that comes with a model is never run, and nothing is downloaded.
@@ -45,10 +51,19 @@ def load_directory(path: Path, *, weights: Weights, progress: Progress) -> Loade
     stored = list(_stored(path, config))
     model = _load(path)
     # Such models come in the precision they are to be computed with, so native is half.
-    if weights == "float32":
+    report = progress
+    if weights == "panels":
+        _to_panels(path, model, lambda part: progress(_PANELS_PART * part))
+
+        def report(part: float) -> None:
+            progress(_PANELS_PART + (1 - _PANELS_PART) * part)
+
+    if weights in ("float32", "panels"):
         _to_float32(model)
+    if share is not None:
+        share.cut(model, str(path))
     widen_experts_on_cpu(model)
-    _evaluate(path, model, progress)
+    _evaluate(path, model, report)
     text = config.get("text_config")
     described = config | text if isinstance(text, dict) else config
     kind = _file_type(config, stored)
@@ -176,6 +191,19 @@ def _to_float32(model: Module) -> None:
     model.set_dtype(mx.float32)
     import_utils().dequantize_model(model)
     model.set_dtype(mx.float32)
+
+
+def _to_panels(path: Path, model: Any, progress: Progress) -> None:
+    """Read the matrices, one after the other, so that no more than one is there twice."""
+    modules = list(model.named_modules())
+    for number, (name, module) in enumerate(modules):
+        progress(number / len(modules))
+        try:
+            matrix = panels_of(module)
+        except (RuntimeError, ValueError, MemoryError) as error:
+            raise _unusable(path, error) from None
+        if matrix is not None:
+            use_panels(model, {name: matrix})
 
 
 def _evaluate(path: Path, model: Any, progress: Progress) -> None:

@@ -10,7 +10,9 @@ from engine.gguf.file import GGUFFile, read_gguf
 from engine.loading.gguf_model import load_gguf
 from engine.loading.huggingface import load_directory, stored_values
 from engine.loading.rope import RopeOptions
+from engine.loading.sharing import Share
 from engine.loading.types import LoadedModel, Progress, Weights
+from engine.panels.native import available
 
 # What is left free for the KV cache and everything else.
 _MEMORY_SHARE = 0.75
@@ -23,6 +25,7 @@ def load_model(
     n_ctx: int | None = None,
     weights: Weights | None = None,
     rope: RopeOptions | None = None,
+    share: Share | None = None,
 ) -> LoadedModel:
     """Load a GGUF file, the first part of one, or a directory with config.json and safetensors.
 
@@ -30,8 +33,9 @@ def load_model(
     tokens that one sequence will have, the model's own if None; a few models compute differently
     in a long one. `weights` is by default "float32" on a CPU, where MLX computes with nothing else
     fast, or "native" if memory is short for that; on a GPU it is "half". `rope`
-    overrides how positions are encoded (GGUF only). Nothing is ever downloaded. Evaluates on the
-    calling thread; the model may be used on any one thread afterwards.
+    overrides how positions are encoded (GGUF only). With `share` only this process's part of the
+    model is kept, in weights that all processes agree on. Nothing is ever downloaded. Evaluates
+    on the calling thread; the model may be used on any one thread afterwards.
 
     Raises `ModelError` whenever the model can't be loaded.
     """
@@ -43,21 +47,28 @@ def load_model(
         mx.disable_compile()
     where = Path(path)
     if where.is_dir():
-        chosen = weights or _suited(on_cpu, stored_values(where))
-        loaded = load_directory(where, weights=chosen, progress=report)
+        chosen = weights or _chosen(on_cpu, stored_values(where), share)
+        loaded = load_directory(where, weights=chosen, progress=report, share=share)
     else:
         file = read_gguf(where)
-        chosen = weights or _suited(on_cpu, sum(t.size for t in file.tensors.values()))
-        loaded = _load_gguf(file, chosen, report, n_ctx, rope or RopeOptions())
+        chosen = weights or _chosen(on_cpu, sum(t.size for t in file.tensors.values()), share)
+        loaded = _load_gguf(file, chosen, report, n_ctx, rope or RopeOptions(), share)
     report(1.0)
     return loaded
 
 
 def _load_gguf(
-    file: GGUFFile, weights: Weights, report: Progress, n_ctx: int | None, rope: RopeOptions
+    file: GGUFFile,
+    weights: Weights,
+    report: Progress,
+    n_ctx: int | None,
+    rope: RopeOptions,
+    share: Share | None,
 ) -> LoadedModel:
     try:
-        return load_gguf(file, weights=weights, progress=report, n_ctx=n_ctx, rope=rope)
+        return load_gguf(
+            file, weights=weights, progress=report, n_ctx=n_ctx, rope=rope, share=share
+        )
     except MemoryError:
         raise ModelError(
             f"{file.path} needs more memory than there is: use a smaller or more quantised model"
@@ -68,11 +79,21 @@ def _ignore(_: float) -> None:
     pass
 
 
-def _suited(on_cpu: bool, n_values: int) -> Weights:
-    free = _free_memory()
-    fits = free is None or 4 * n_values < _MEMORY_SHARE * free
+def _chosen(on_cpu: bool, n_values: int, share: Share | None) -> Weights:
+    if share is not None:
+        # mlx-lm cuts MLX's own layers only, not those of panels.
+        own = _suited(on_cpu, n_values // share.size, panels=False)
+        return share.agree(own, n_values)
+    return _suited(on_cpu, n_values, panels=available())
+
+
+def _suited(on_cpu: bool, n_values: int, *, panels: bool) -> Weights:
     if not on_cpu:
         return "half"
+    if panels:
+        return "panels"
+    free = _free_memory()
+    fits = free is None or 4 * n_values < _MEMORY_SHARE * free
     return "float32" if fits else "native"
 
 

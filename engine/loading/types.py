@@ -10,7 +10,9 @@ from mlx.nn.layers.base import Module
 # "float32" makes every weight float32. "native" keeps quantised and half-float weights as the file
 # has them, wherever MLX can hold them exactly, and computes in float32. "half" is native with
 # scales, norms and so all computing in 16 bits: less exact, and what MLX is fast with on a GPU.
-Weights = Literal["float32", "native", "half"]
+# "panels" is native on a Linux CPU: the matrices are kept as they are for engine/panels, which
+# multiplies with them exactly as with float32 ones, and the rest is float32.
+Weights = Literal["float32", "panels", "native", "half"]
 # Called with the part of the weights that is loaded, rising from 0 to 1.
 Progress = Callable[[float], None]
 

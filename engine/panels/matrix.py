@@ -1,0 +1,76 @@
+"""A weight matrix that is held as panels."""
+
+import struct
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from engine.panels.form import LANES, Form
+from engine.panels.native import LEAST_VALUES, MAGIC, kernel
+
+_DESCRIPTION_BYTES = 4 * LEAST_VALUES
+_FLOATS: dict[str, mx.Dtype] = {
+    "float32": mx.float32,
+    "float16": mx.float16,
+    "bfloat16": mx.bfloat16,
+}
+
+
+class PanelMatrix:
+    """A matrix [n_rows, n_columns] whose values lie in panels."""
+
+    def __init__(self, data: mx.array, form: Form, n_rows: int, n_columns: int) -> None:
+        """`data` is uint8 [ceil(n_rows / 16), bytes of a panel], evaluated."""
+        self.form = form
+        self.n_rows = n_rows
+        self.n_columns = n_columns
+        self.data = data
+        self._stand_in: mx.array | None = None
+
+    def product(self, x: mx.array) -> mx.array:
+        """`x` float32 [..., n_columns] times the matrix transposed: float32 [..., n_rows]."""
+        if self._stand_in is None:
+            self._stand_in = self._make_stand_in()
+        return x.astype(mx.float32) @ self._stand_in
+
+    def rows(self, which: mx.array) -> mx.array:
+        """Some of the rows: `which` is int [...], the result float32 [..., n_columns]."""
+        index = which.reshape(-1)
+        panels = self.data[index // LANES]
+        lane = (index % LANES).reshape(-1, 1, 1)
+        if self.form.kind == "affine":
+            values = self._affine_rows(panels, lane)
+        else:
+            columns = panels.view(_FLOATS[self.form.kind]).reshape(len(index), -1, LANES)
+            values = mx.take_along_axis(columns, lane, axis=2).astype(mx.float32)
+        return values.reshape(*which.shape, self.n_columns)
+
+    def _affine_rows(self, panels: mx.array, lane: mx.array) -> mx.array:
+        form, n = self.form, len(panels)
+        groups = panels.reshape(n, -1, form.group_bytes)
+
+        def numbers(start: int) -> mx.array:
+            stored = mx.contiguous(groups[:, :, start : start + form.scale_bytes])
+            each = stored.view(mx.float16 if form.half_scales else mx.float32)
+            return mx.take_along_axis(each, lane, axis=2).astype(mx.float32)
+
+        scales, biases = numbers(0), numbers(form.scale_bytes)
+        stored = groups[:, :, 2 * form.scale_bytes :].reshape(n, groups.shape[1], -1, LANES)
+        quants = mx.take_along_axis(stored, lane[..., None], axis=3)
+        if form.bits == 4:
+            quants = mx.concatenate([quants & 15, quants >> 4], axis=3)
+        return quants.reshape(n, groups.shape[1], -1).astype(mx.float32) * scales + biases
+
+    def _make_stand_in(self) -> mx.array:
+        """What MLX is told to multiply with: it hands its address, and the shape, to the product.
+
+        The numbers themselves, which would lie behind the description, are never read.
+        """
+        address = np.array(self.data, copy=False).ctypes.data
+        n_groups = self.n_columns // self.form.group_size
+        head = struct.pack("<QQQqqQ", *MAGIC, address, n_groups, self.n_rows, kernel(self.form))
+        stored: Any = mx.array(np.frombuffer(head.ljust(_DESCRIPTION_BYTES, b"\0"), np.float32))
+        matrix = mx.as_strided(stored, (self.n_rows, self.n_columns), (self.n_columns, 1)).T
+        mx.eval(matrix)
+        return matrix

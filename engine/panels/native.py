@@ -1,0 +1,115 @@
+"""Compiles the products for this processor, and starts the threads that share them."""
+
+import ctypes
+import os
+import platform
+import sys
+import threading
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from engine.panels.form import FLOAT32, Form
+
+# Two 64-bit numbers with which a matrix begins that stands for panels; any will do.
+MAGIC = (0x6D5F8E31C2A7094B, 0x3B9D17F65E80C4A2)
+# A matrix is looked into if it has this many values, so that its description can be read.
+LEAST_VALUES = 64
+# Less than this many groups of 16 weights are multiplied faster by one thread than by several.
+_LEAST_GROUPS = 256
+# How often a thread looks for work, with a pause between, before it sleeps: some 0.1 ms.
+_SPINS = 2000
+# What a thread that looks again and again does between, for each kind of processor.
+_PAUSES = {
+    "x86_64": {
+        "declaration": "declare void @llvm.x86.sse2.pause()",
+        "call": "@llvm.x86.sse2.pause()",
+    },
+    "aarch64": {
+        "declaration": "declare void @llvm.aarch64.hint(i32)",
+        "call": "@llvm.aarch64.hint(i32 1)",
+    },
+}
+
+
+def available() -> bool:
+    """Whether products with panels can be computed here: on Linux, with LLVM installed."""
+    if not sys.platform.startswith("linux") or platform.machine() not in _PAUSES:
+        return False
+    try:
+        import llvmlite.binding  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def converts_halves() -> bool:
+    """Whether the processor has an instruction that makes float32 of float16."""
+    import llvmlite.binding as llvm
+
+    return platform.machine() == "aarch64" or llvm.get_host_cpu_features().get("f16c", False)
+
+
+def product_hook(blas: int) -> int:
+    """The address of a `cblas_sgemm` that knows panels; it calls the one at `blas` for the rest."""
+    module = _compiled(
+        _source(
+            "product.ll.j2",
+            blas=blas,
+            magic=MAGIC,
+            least_values=LEAST_VALUES,
+            least_groups=_LEAST_GROUPS,
+            spins=_SPINS,
+            pause=_PAUSES[platform.machine()],
+        )
+    )
+    _start_workers(module, n_threads() - 1)
+    return int(module.get_function_address("sgemm"))
+
+
+@cache
+def kernel(form: Form) -> int:
+    """The address of the product with panels of this form."""
+    forms = [FLOAT32] if form == FLOAT32 else [FLOAT32, form]
+    module = _compiled(_source("kernels.ll.j2", forms=forms, unpacked=FLOAT32))
+    return int(module.get_function_address(form.name))
+
+
+def n_threads() -> int:
+    """How many threads share a product: OPENBLAS_NUM_THREADS, or one for each processor."""
+    wanted = os.environ.get("OPENBLAS_NUM_THREADS", "")
+    return int(wanted) if wanted.isdigit() and int(wanted) > 0 else len(os.sched_getaffinity(0))
+
+
+def _source(template: str, **values: Any) -> str:
+    from jinja2 import Environment, StrictUndefined
+
+    text = resources.files(__package__ or "").joinpath(template).read_text(encoding="utf-8")
+    return Environment(undefined=StrictUndefined).from_string(text).render(**values)
+
+
+# What is compiled lives as long as the process: MLX may call it at any time.
+_MODULES: list[Any] = []
+
+
+def _compiled(source: str) -> Any:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=3
+    )
+    module = llvm.create_mcjit_compiler(llvm.parse_assembly(source), machine)
+    module.finalize_object()
+    _MODULES.append(module)
+    return module
+
+
+def _start_workers(module: Any, n_workers: int) -> None:
+    address = module.get_function_address
+    ctypes.CFUNCTYPE(None, ctypes.c_int64)(address("initialise"))(n_workers)
+    work = ctypes.CFUNCTYPE(None)(address("work"))
+    for n in range(n_workers):
+        # In C for good, so that Python may end without it.
+        threading.Thread(target=work, name=f"product-{n}", daemon=True).start()
