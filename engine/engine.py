@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 import mlx.core as mx
 
 from engine.commands import Ask, Cancel, Command, EngineUnavailable, OnSlot, Submit
-from engine.errors import ModelError
+from engine.errors import GroupBroken, ModelError
 from engine.events import FailureKind
 from engine.loading import LoadedModel
 from engine.metrics import Metrics
@@ -217,7 +217,7 @@ class Engine:
             scheduler = self._load()
             self._serve(scheduler)
             state, failure = "stopped", _STOPPED
-        except ModelError as error:
+        except (ModelError, GroupBroken) as error:
             failure = str(error)
         except BaseException as error:
             log.exception("the engine can't go on")

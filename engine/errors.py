@@ -10,3 +10,10 @@ class ModelError(Exception):
         super().__init__(
             "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in one_line)
         )
+
+
+class GroupBroken(BaseException):
+    """Processes that share a model are no longer at the same point; there is no way back.
+
+    It isn't an `Exception`, so that it isn't taken for the failure of one task.
+    """

@@ -7,6 +7,7 @@ from typing import Any
 
 from engine.errors import ModelError
 from engine.loading import LoadedModel, load_model
+from engine.loading.sharing import Share
 from engine.tokenizer import Tokenizer
 
 
@@ -29,14 +30,18 @@ class OpenModel:
 
 
 def open_model(
-    path: Path, progress: Callable[[float], None] | None, *, n_ctx: int | None = None
+    path: Path,
+    progress: Callable[[float], None] | None,
+    *,
+    n_ctx: int | None = None,
+    share: Share | None = None,
 ) -> OpenModel:
     """Load a GGUF file or an MLX folder; raises ModelError with one plain line.
 
     `n_ctx` is how many tokens one sequence may have, where that is known: some models choose
-    their rotary frequencies by it.
+    their rotary frequencies by it. With `share` only this process's part is loaded.
     """
-    description = load_model(path, progress=progress, n_ctx=n_ctx)
+    description = load_model(path, progress=progress, n_ctx=n_ctx, share=share)
     try:
         if description.metadata:
             tokenizer = Tokenizer.from_gguf(description.metadata)

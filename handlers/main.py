@@ -15,11 +15,14 @@ from pathlib import Path
 import uvicorn
 
 from engine.devices import devices
+from engine.distributed_launch import launch_of
 from engine.engine import Engine
+from engine.errors import ModelError
 from engine.open_model import open_model
 from engine.settings import EngineSettings
 from generated import cli, options
 from generated.options import Settings
+from handlers import together
 from handlers.app import make_app
 from handlers.chat_template import TemplateFailed
 from handlers.grammars import default_grammar
@@ -55,16 +58,30 @@ def run(argv: Sequence[str]) -> int:
     if not settings.model:
         return _refuse("no model given: start with -m FILE, a GGUF file or an MLX model folder")
     try:
+        launch = launch_of(os.environ)
+    except ModelError as error:
+        return _refuse(str(error))
+    if launch is not None and (reason := together.refusal(settings)):
+        return _refuse(reason)
+    if launch is not None and launch.rank > 0:
+        return together.follow_rank_0(settings, launch, _context_of_one(settings))
+    try:
         listener = _listen(settings)
     except OSError as error:
         return _refuse(
             f"couldn't bind to {settings.hostname}:{settings.port}: {error.strerror}"
             " (is another server running there? choose another with --port)"
         )
-    load = partial(open_model, Path(settings.model), n_ctx=_context_of_one(settings))
-    engine = Engine(engine_settings(settings), load)
+    n_ctx = _context_of_one(settings)
+    if launch is None:
+        load = partial(open_model, Path(settings.model), n_ctx=n_ctx)
+        engine = Engine(engine_settings(settings), load)
+        return asyncio.run(_serve(Server(settings, engine), listener))
+    engine, followers = together.shared_engine(settings, engine_settings(settings), launch, n_ctx)
     server = Server(settings, engine)
-    return asyncio.run(_serve(server, listener))
+    status = asyncio.run(_serve(server, listener))
+    followers.close("end", server.failure)
+    return leave(status)
 
 
 def _effective(settings: Settings) -> Settings:
