@@ -13,18 +13,8 @@ from generated.api_error import ApiError
 from generated.jsontext import Json, JsonError
 from generated.options import Settings
 from generated.requests.chat_completions import ChatCompletionsRequest, read_chat_completions
-from handlers.chat_formats import (
-    CONTENT_ONLY,
-    PEG_GEMMA4,
-    PEG_MINIMAX_M3,
-    PEG_NATIVE,
-    Chat,
-    ChatInputs,
-    apply_template,
-    pure_content,
-    special_format,
-    supports_thinking,
-)
+from handlers.chat_families import special_format
+from handlers.chat_formats import apply_template, pure_content, supports_thinking
 from handlers.chat_history import adjusted
 from handlers.chat_legacy import legacy_prompt
 from handlers.chat_messages import (
@@ -35,9 +25,17 @@ from handlers.chat_messages import (
     parse_tools,
 )
 from handlers.chat_output import PURE_CONTENT, ChatOutput
+from handlers.chat_rendering import (
+    CONTENT_ONLY,
+    PEG_GEMMA4,
+    PEG_MINIMAX_M3,
+    PEG_NATIVE,
+    Chat,
+    ChatInputs,
+)
 from handlers.chat_template import ChatTemplate, TemplateFailed, now_variables
 from handlers.reading import checked_reasoning_format
-from handlers.response_format import constrained, plain_grammar, wanted_schema
+from handlers.response_format import plain_grammar, wanted_schema
 from handlers.server import Server
 
 _FORMAT_NAMES = {
@@ -102,11 +100,11 @@ def _read(settings: Settings, default_template: ChatTemplate, body: Json) -> Cha
         add_generation_prompt=add_generation_prompt and not continuation,
         enable_thinking=enable_thinking,
         extracts_reasoning=reasoning_format != "none",
+        schema=schema if isinstance(schema, dict) else None,
+        parallel_tool_calls=_parallel_tool_calls(body, default_template),
         **inputs,
     )
     chat = _applied(settings, given)
-    if not settings.force_pure_content:
-        chat = constrained(given, chat, schema)
     made = _completion(settings, body, request, chat)
     output = partial(
         ChatOutput,
@@ -214,12 +212,17 @@ def _thinks(settings: Settings, template: ChatTemplate) -> bool:
         return False
 
 
+def _parallel_tool_calls(body: Json, template: ChatTemplate) -> bool:
+    """Whether the model may call several tools at once, by default if the template shows it."""
+    return wire.value_or(
+        body, "parallel_tool_calls", template.caps["supports_parallel_tool_calls"], wire.get_bool
+    )
+
+
 # --- rendering ---
 
 
-def _inputs(
-    template: ChatTemplate, messages: list[Message], continuation: str
-) -> dict[str, Any]:
+def _inputs(template: ChatTemplate, messages: list[Message], continuation: str) -> dict[str, Any]:
     """The messages as the template gets them, and the one that is continued."""
     continued = Message()
     shown = messages
@@ -244,6 +247,10 @@ def _applied(settings: Settings, inputs: ChatInputs) -> Chat:
     except TemplateFailed as error:
         if pure or special_format(inputs.template.source):
             raise ApiError(errors.SERVER, str(error)) from None
+        raise errors.template_parser_failed(str(error)) from None
+    except ValueError as error:  # the schema has no grammar
+        if special_format(inputs.template.source):
+            raise ApiError(errors.INVALID_REQUEST, str(error)) from None
         raise errors.template_parser_failed(str(error)) from None
 
 
@@ -285,9 +292,7 @@ def _budget(
     """How long the model may think, for a template that shows where it does."""
     budget = wire.value_or(body, "reasoning_budget_tokens", request.thinking_budget_tokens)
     return {
-        "reasoning_budget_tokens": (
-            settings.reasoning_budget_tokens if budget == -1 else budget
-        ),
+        "reasoning_budget_tokens": (settings.reasoning_budget_tokens if budget == -1 else budget),
         "reasoning_budget_start_tag": chat.thinking_start,
         "reasoning_budget_end_tags": list(chat.thinking_ends),
         "reasoning_budget_message": wire.value_or(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
+from typing import Any
 
-from handlers.chat_peg import Result, Status
+from handlers.chat_peg import Parser, Result, Status
 
 _SPACE = re.compile(r"[ \t\n\v\f\r]*")
 _STRING = re.compile(r'"(?:[^"\\]|\\(?:["\\/bfnrt ]|u[0-9a-fA-F]{4}))*+("?)')
@@ -13,6 +15,18 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _GOES_ON = re.compile(r"[0-9.eE+-]")
 _WORDS = ("true", "false", "null")
 _MORE, _FAIL = -1, -2  # in place of an end
+
+
+@dataclass(frozen=True)
+class JsonBySchema(Parser):
+    """A JSON value; a grammar lets only what the schema describes be said."""
+
+    name: str
+    """The schema's rule in a grammar."""
+    schema: dict[str, Any] = field(hash=False)
+
+    def __call__(self, text: str, pos: int) -> Result:
+        return json_value(text, pos)
 
 
 def json_value(text: str, pos: int) -> Result:

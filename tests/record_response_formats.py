@@ -21,6 +21,24 @@ EVERYWHERE: list[dict[str, Any]] = [
     {"json_schema": SCHEMA, "reasoning_format": "none"},
     {"json_schema": SCHEMA, "chat_template_kwargs": {"enable_thinking": False}},
 ]
+THOUGHT = {"role": "assistant", "reasoning_content": "Two.", "content": ""}
+BEGUN = {"role": "assistant", "reasoning_content": "Two.", "content": '{"a": '}
+TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+FAMILIES: list[dict[str, Any]] = [
+    {"json_schema": {}, "max_tokens": 12},
+    {"json_schema": True},
+    {"json_schema": SCHEMA, "tools": TOOLS, "tool_choice": "none"},
+    {"json_schema": SCHEMA, "messages": [*MESSAGES, THOUGHT]},
+    {"json_schema": SCHEMA, "messages": [*MESSAGES, BEGUN]},
+    {"json_schema": {"$ref": "#/$defs/t", "$defs": {"t": {"enum": ["x", 2]}}}},
+    {"json_schema": {"type": "foo"}},
+    {"json_schema": SCHEMA, "messages": [*MESSAGES, THOUGHT], "continue_final_message": "content",
+     "add_generation_prompt": False},
+    {"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}},
+    {"json_schema": SCHEMA, "parallel_tool_calls": True},
+    {"json_schema": SCHEMA, "parallel_tool_calls": 1},
+    *({"json_schema": SCHEMA, "max_tokens": length} for length in (9, 18)),
+]  # fmt: skip
 ONCE: list[dict[str, Any]] = [
     {"json_schema": {}}, {"json_schema": True}, {"json_schema": []},
     {"json_schema": None, "grammar": 'root ::= "x"'},
@@ -69,16 +87,21 @@ def wait(url: str) -> None:
             time.sleep(0.1)
 
 
-def case(url: str, template: str, body: dict[str, Any]) -> dict[str, Any]:
-    """What came of one body."""
+def case(
+    url: str, template: str, body: dict[str, Any], grammars: dict[str, int]
+) -> dict[str, Any]:
+    """What came of one body; grammars are told by their number."""
     sent = {"messages": MESSAGES, "max_tokens": 40, "seed": 3, "verbose": True, **body}
     reply = ask(url + "/v1/chat/completions", sent)
     made: dict[str, Any] = {"template": template, "body": body}
     if "error" in reply:
         return made | {"error": reply["error"]}
     settings = reply["__verbose"]["generation_settings"]
+    number = grammars.setdefault(settings["grammar"], len(grammars))
     return made | {
-        "grammar": settings["grammar"],
+        "prompt": reply["__verbose"]["prompt"],
+        "grammar": number,
+        "lazy": settings["grammar_lazy"],
         "text": reply["__verbose"]["content"],
         "message": reply["choices"][0]["message"],
     }
@@ -87,20 +110,21 @@ def case(url: str, template: str, body: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     program, model, port = sys.argv[1:]
     url = f"http://127.0.0.1:{port}"
-    cases = []
+    cases: list[dict[str, Any]] = []
+    grammars: dict[str, int] = {}
     for name, path in TEMPLATES.items():
-        if name.startswith("family_"):
-            continue
         given = ["-m", model, "-np", "1", "--port", port, "--chat-template-file", str(path)]
         exact = ["-ctk", "f32", "-ctv", "f32", "-fa", "off", "-t", "1"]
         with subprocess.Popen([program, *given, *exact], stderr=subprocess.DEVNULL) as server:
             wait(url)
             bodies = [*EVERYWHERE, *(ONCE if name == "plain" else [])]
-            cases += [case(url, name, body) for body in bodies]
+            bodies += FAMILIES if name.startswith("family_") else []
+            cases += [case(url, name, body, grammars) for body in bodies]
             server.kill()
-    lines = ",\n".join(json.dumps(entry, separators=(",", ":")) for entry in cases)
+    listed, told = ([json.dumps(x) for x in xs] for xs in (grammars, cases))
     path = Path(__file__).parent / "data/grammar/response_formats.json"
-    path.write_text(f"[\n{lines}\n]\n")
+    first, second = (",\n".join(lines) for lines in (listed, told))
+    path.write_text(f'{{"grammars": [\n{first}\n], "cases": [\n{second}\n]}}\n')
     print(len(cases), "cases")
 
 
