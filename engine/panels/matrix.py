@@ -1,15 +1,11 @@
 """A weight matrix that is held as panels."""
 
-import struct
-from typing import Any
-
 import mlx.core as mx
 import numpy as np
 
 from engine.panels.form import LANES, Form
-from engine.panels.native import LEAST_VALUES, MAGIC, kernel
+from engine.panels.native import kernel, stand_in
 
-_DESCRIPTION_BYTES = 4 * LEAST_VALUES
 _FLOATS: dict[str, mx.Dtype] = {
     "float32": mx.float32,
     "float16": mx.float16,
@@ -63,14 +59,6 @@ class PanelMatrix:
         return quants.reshape(n, groups.shape[1], -1).astype(mx.float32) * scales + biases
 
     def _make_stand_in(self) -> mx.array:
-        """What MLX is told to multiply with: it hands its address, and the shape, to the product.
-
-        The numbers themselves, which would lie behind the description, are never read.
-        """
         address = np.array(self.data, copy=False).ctypes.data
         n_groups = self.n_columns // self.form.group_size
-        head = struct.pack("<QQQqqQ", *MAGIC, address, n_groups, self.n_rows, kernel(self.form))
-        stored: Any = mx.array(np.frombuffer(head.ljust(_DESCRIPTION_BYTES, b"\0"), np.float32))
-        matrix = mx.as_strided(stored, (self.n_rows, self.n_columns), (self.n_columns, 1)).T
-        mx.eval(matrix)
-        return matrix
+        return stand_in(address, n_groups, (self.n_rows, self.n_columns), kernel(self.form))

@@ -3,11 +3,15 @@
 import ctypes
 import os
 import platform
+import struct
 import sys
 import threading
 from functools import cache
 from importlib import resources
 from typing import Any
+
+import mlx.core as mx
+import numpy as np
 
 from engine.panels.form import FLOAT32, Form
 
@@ -73,6 +77,41 @@ def kernel(form: Form) -> int:
     forms = [FLOAT32] if form == FLOAT32 else [FLOAT32, form]
     module = _compiled(_source("kernels.ll.j2", forms=forms, unpacked=FLOAT32))
     return int(module.get_function_address(form.name))
+
+
+@cache
+def attention(head_dim: int) -> tuple[int, int]:
+    """The addresses of `append` and `attend` for heads of so many numbers, a multiple of 16."""
+    module = _compiled(_source("attention.ll.j2", d=head_dim, hex=_float_literal))
+    return int(module.get_function_address("append")), int(module.get_function_address("attend"))
+
+
+def stand_in(
+    data: int,
+    n_groups: int,
+    shape: tuple[int, int],
+    function: int,
+    *,
+    before: int = 0,
+    n_parts: int = 0,
+) -> mx.array:
+    """What MLX is told to multiply with, [shape[1], shape[0]]: it hands on address and shape.
+
+    The numbers themselves, which would lie behind the description, are never read.
+    """
+    head = struct.pack(
+        "<QQQqqQQq", *MAGIC, data, n_groups, shape[0], function, before, n_parts
+    )
+    stored = mx.array(np.frombuffer(head.ljust(4 * LEAST_VALUES, b"\0"), np.float32))
+    matrix = mx.as_strided(stored, shape, (shape[1], 1)).T
+    mx.eval(matrix)
+    return matrix
+
+
+def _float_literal(value: float) -> str:
+    """A float32 as LLVM writes it: the bits of the same number as a double."""
+    (bits,) = struct.unpack("<Q", struct.pack("<d", float(np.float32(value))))
+    return f"0x{bits:016X}"
 
 
 def n_threads() -> int:

@@ -1,0 +1,106 @@
+"""Attention of single tokens, each to its own sequence, in one go for all of them.
+
+As MLX has it, each token's attention takes a dozen small steps in each layer. Here it is one
+product below MLX: of the tokens' queries, keys and values with a description of the sequences'
+caches, which also receive the tokens. It is the same for a token in any company.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from engine.panels.form import LANES
+from engine.panels.native import attention, available, stand_in
+
+# Each part of the work is a token's queries of one key head; this is enough for all threads.
+_GROUPS = 64
+_ROOM = 256
+
+
+def can_attend(head_dim: int) -> bool:
+    """Whether heads of this size are supported here."""
+    return available() and head_dim % LANES == 0
+
+
+class RowAttention:
+    """One layer's attention of up to `most` tokens."""
+
+    def __init__(self, most: int) -> None:
+        # Keys, values, tokens, room of each row's cache.
+        self._rows = np.zeros((most, 4), np.int64)
+        self._what: Any = None
+        self._stand_in: mx.array | None = None
+        self._made_for: tuple[int, int, int, float] | None = None
+
+    def __call__(
+        self,
+        queries: mx.array,
+        keys: mx.array,
+        values: mx.array,
+        places: Sequence[tuple[Any, int]],
+        scale: float,
+    ) -> mx.array:
+        """What tokens see of their sequences and themselves: float32 [rows, heads, 1, D].
+
+        `queries` is float32 [rows, heads, 1, D], `keys` and `values` are [rows, key heads, 1, D].
+        `places` gives each row's `KVCache`, which has room, and its place there. The result must
+        be evaluated before the next call: until then the caches lack these tokens.
+        """
+        n_rows, n_heads, _, head_dim = queries.shape
+        shape = (n_heads, keys.shape[1], head_dim, scale)
+        if self._made_for != shape:
+            self._make(*shape)
+        for row, (cache, place) in enumerate(places):
+            key_at, value_at, room = _addresses(cache)
+            self._rows[row] = key_at, value_at, place, room
+        flat = [part.astype(mx.float32).reshape(n_rows, -1) for part in (queries, keys, values)]
+        seen = mx.concatenate(flat, axis=1) @ self._stand_in
+        return seen.reshape(n_rows, n_heads, 1, head_dim)
+
+    def _make(self, n_heads: int, n_kv_heads: int, head_dim: int, scale: float) -> None:
+        append, attend = attention(head_dim)
+        head = struct.pack("<qqf4xQ", n_heads, n_kv_heads, scale, self._rows.ctypes.data)
+        self._what = np.frombuffer(head, np.uint8).copy()
+        width = (n_heads + 2 * n_kv_heads) * head_dim
+        self._stand_in = stand_in(
+            self._what.ctypes.data,
+            _GROUPS,
+            (n_heads * head_dim, width),
+            attend,
+            before=append,
+            n_parts=n_kv_heads,
+        )
+        self._made_for = (n_heads, n_kv_heads, head_dim, scale)
+
+
+def make_room(cache: Any, n_tokens: int, n_kv_heads: int, head_dim: int) -> None:
+    """See that a `KVCache` has arrays of its own with room for `n_tokens` more, evaluated."""
+    wanted = cache.offset + n_tokens
+    if cache.keys is not None and cache.keys.shape[2] >= wanted and not shared(cache):
+        return
+    room = -(-wanted // _ROOM) * _ROOM
+    for name in ("keys", "values"):
+        new = mx.zeros((1, n_kv_heads, room, head_dim), mx.float32)
+        if cache.offset:
+            new[..., : cache.offset, :] = getattr(cache, name)[..., : cache.offset, :]
+        setattr(cache, name, new)
+    mx.eval(cache.keys, cache.values)
+    cache.shared = False
+
+
+def shared(cache: Any) -> bool:
+    """Whether another cache may hold the same memory."""
+    return bool(getattr(cache, "shared", False))
+
+
+def _addresses(cache: Any) -> tuple[int, int, int]:
+    """Where the keys and values are, and the tokens that they have room for."""
+    keys, values = np.array(cache.keys, copy=False), np.array(cache.values, copy=False)
+    return (
+        keys.__array_interface__["data"][0],
+        values.__array_interface__["data"][0],
+        keys.shape[2],
+    )
