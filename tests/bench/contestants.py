@@ -1,9 +1,6 @@
 """Who is measured: each starts once, and gives one pair of figures for each round."""
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,12 +9,11 @@ from typing import Protocol
 
 import httpx
 
-from codegen.capture.probes import Setup
-from codegen.capture.server import ROOT, our_command, serving
+from tests.bench import servers
+from tests.bench.own_process import OwnProcess, own_process
 
 N_PROMPT = 256
 N_PREDICT = 32
-_READY_SECONDS = 120
 
 
 class Contestant(Protocol):
@@ -29,16 +25,11 @@ class Contestant(Protocol):
 class InProcess:
     """The bare model, in a process of its own."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: OwnProcess) -> None:
         self.process = process
 
     def measure(self, round_number: int) -> dict[str, float]:
-        stdin, stdout = self.process.stdin, self.process.stdout
-        if stdin is None or stdout is None:
-            raise RuntimeError("the process has no pipes")
-        stdin.write("\n")
-        stdin.flush()
-        figures: dict[str, float] = json.loads(stdout.readline())
+        figures: dict[str, float] = self.process.ask(round_number)
         return figures
 
 
@@ -84,52 +75,20 @@ def prompt_text(round_number: int) -> str:
 @contextmanager
 def in_process(gguf: Path) -> Iterator[Contestant]:
     """The model called directly, with the BLAS and the weights that the server uses."""
-    command = [sys.executable, "-m", "tests.bench.in_process", str(gguf)]
-    with subprocess.Popen(
-        [*command, str(N_PROMPT), str(N_PREDICT)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    ) as process:
+    arguments = (str(gguf), str(N_PROMPT), str(N_PREDICT))
+    with own_process("in_process", *arguments) as process:
         yield InProcess(process)
-        process.terminate()
 
 
 @contextmanager
 def our_server() -> Iterator[Contestant]:
     """This server."""
-    with serving(our_command(), Setup("bench", "smollm2", ("-np", "1"))) as server:
+    with servers.ours("-np", "1") as server:
         yield Http(server.url)
 
 
 @contextmanager
-def mlx_lm_server(folder: Path, port: int) -> Iterator[Contestant]:
-    """mlx-lm's own server, as `pip install mlx-lm` gives it."""
-    command = [sys.executable, "-m", "mlx_lm", "server", "--model", str(folder)]
-    process = subprocess.Popen(
-        [*command, "--port", str(port)],
-        env={**os.environ, "HF_HUB_OFFLINE": "1"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        _wait(url, process)
-        yield Http(url)
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def _wait(url: str, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + _READY_SECONDS
-    while time.monotonic() < end:
-        if process.poll() is not None:
-            break
-        try:
-            if httpx.get(f"{url}/v1/models").status_code == 200:
-                return
-        except httpx.TransportError:
-            time.sleep(0.1)
-    raise RuntimeError("mlx_lm.server didn't start")
+def mlx_lm_server(folder: Path) -> Iterator[Contestant]:
+    """mlx-lm's own server."""
+    with servers.mlx_lm_server(folder) as port:
+        yield Http(f"http://127.0.0.1:{port}")
