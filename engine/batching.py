@@ -8,17 +8,18 @@ it out on the model at hand.
 
 import logging
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
 from mlx_lm.models import base
-from mlx_lm.models.cache import KVCache
 
 from engine.cache import token_array
-from engine.cache_layers import LayerCaches, copied
+from engine.cache_layers import LayerCaches, copied, is_plain
+from engine.packed_attention import attention
+from engine.typed_layer import TypedLayer
 
 log = logging.getLogger(__name__)
 
@@ -40,19 +41,11 @@ class BatchedLayer:
         self, keys: mx.array, values: mx.array
     ) -> tuple[list[mx.array], list[mx.array]]:
         """Add rows (of [rows, heads, 1, D]) to their caches; what each row sees of its own."""
-        seen_keys: list[mx.array] = []
-        seen_values: list[mx.array] = []
-        row = 0
+        seen: list[tuple[mx.array, mx.array]] = []
         for cache, count in zip(self.caches, self.counts, strict=True):
-            before = cache.offset
-            all_keys, all_values = cache.update_and_fetch(
-                _in_a_row(keys[row : row + count]), _in_a_row(values[row : row + count])
-            )
-            for end in range(before + 1, before + count + 1):
-                seen_keys.append(all_keys[..., :end, :])
-                seen_values.append(all_values[..., :end, :])
-            row += count
-        return seen_keys, seen_values
+            rows = slice(len(seen), len(seen) + count)
+            seen += _update_and_fetch_each(cache, _in_a_row(keys[rows]), _in_a_row(values[rows]))
+        return [keys for keys, _ in seen], [values for _, values in seen]
 
     def make_mask(
         self, n_tokens: int, *, return_array: bool = False, window_size: int | None = None
@@ -90,7 +83,7 @@ def batch_sizes(n_rows: int, largest: int) -> Iterator[int]:
 
 def can_be_batched(layers: LayerCaches) -> bool:
     """Whether caches are of the one kind that several rows can be added to at once."""
-    return all(type(layer) is KVCache for layer in layers)
+    return all(map(is_plain, layers))
 
 
 def trial_sizes(most: int) -> list[int]:
@@ -154,6 +147,18 @@ def _forget_last(layers: LayerCaches, n_tokens: int) -> None:
         layer.trim(n_tokens)
 
 
+def _update_and_fetch_each(
+    cache: Any, keys: mx.array, values: mx.array
+) -> list[tuple[mx.array, mx.array]]:
+    """Add the rows of one sequence to its cache; what each of them sees, up to itself."""
+    if isinstance(cache, TypedLayer):
+        return cache.update_and_fetch_each(keys, values)
+    before = cache.offset
+    all_keys, all_values = cache.update_and_fetch(keys, values)
+    ends = range(before + 1, before + keys.shape[2] + 1)
+    return [(all_keys[..., :end, :], all_values[..., :end, :]) for end in ends]
+
+
 def _in_a_row(rows: mx.array) -> mx.array:
     """Rows [n, heads, 1, D] of one sequence as a cache takes them: [1, heads, n, D]."""
     return rows if len(rows) == 1 else rows.transpose(2, 1, 0, 3)
@@ -171,12 +176,11 @@ def _attention(
     queries: mx.array, keys: Any, values: Any, cache: Any, *args: Any, **more: Any
 ) -> mx.array:
     """mlx-lm's attention, on a batch row by row."""
-    attend: Callable[..., mx.array] = base.scaled_dot_product_attention
     if not isinstance(cache, BatchedLayer):
-        return attend(queries, keys, values, cache, *args, **more)
-    one = cache.caches[0]
+        return attention(queries, keys, values, cache, *args, **more)
+    holders = [one for one, n in zip(cache.caches, cache.counts, strict=True) for _ in range(n)]
     rows = [
-        attend(queries[row : row + 1], keys[row], values[row], one, *args, **more)
-        for row in range(len(keys))
+        attention(queries[row : row + 1], keys[row], values[row], holder, *args, **more)
+        for row, holder in enumerate(holders)
     ]
     return mx.concatenate(rows)

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import mlx.core as mx
 
-from engine.cache_layers import LayerCaches, can_always_trim, copied
+from engine.cache_layers import LayerCaches, arrange, can_always_trim, copied
 from engine.rotation import KeyRotation
 
 _BLOCK = 512
@@ -153,12 +154,7 @@ class SequenceCache:
     def _arrange(self, pieces: list[tuple[int, int, int]], rotation: KeyRotation) -> None:
         """Keep only `pieces` (start, end, distance to move), which follow each other then."""
         for number, layer in enumerate(self.layers):
-            keys, values = layer.keys, layer.values
-            moved = [rotation.moved(number, keys[..., a:b, :], by) for a, b, by in pieces]
-            kept = [values[..., a:b, :] for a, b, _ in pieces]
-            layer.keys = mx.concatenate(moved, axis=2)
-            layer.values = mx.concatenate(kept, axis=2)
-            layer.offset = sum(b - a for a, b, _ in pieces)
+            arrange(layer, pieces, partial(rotation.moved, number))
         mx.eval(self.states())
         self.tokens = [token for a, b, _ in pieces for token in self.tokens[a:b]]
 

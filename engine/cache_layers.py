@@ -1,14 +1,17 @@
 """What is done with mlx-lm's cache objects, one for each layer of the model."""
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_map
 from mlx_lm.models.cache import CacheList, KVCache
 
+from engine.typed_layer import Move, TypedLayer
+
 LayerCaches = list[Any]
-"""mlx-lm's cache objects, one for each layer of the model."""
+"""mlx-lm's cache objects, or `TypedLayer`s, one for each layer of the model."""
 
 
 def copied(layer: Any) -> Any:
@@ -26,6 +29,25 @@ def can_always_trim(layer: Any) -> bool:
     if isinstance(layer, CacheList):
         return all(can_always_trim(part) for part in layer.caches)
     return type(layer) is KVCache
+
+
+def is_plain(layer: Any) -> bool:
+    """Whether it holds keys and values of all tokens in a row, of any type, and nothing else."""
+    return type(layer) is KVCache or (isinstance(layer, TypedLayer) and can_always_trim(layer))
+
+
+def arrange(layer: Any, pieces: Sequence[tuple[int, int, int]], move: Move) -> None:
+    """Keep only `pieces` (start, end, distance to move) of a plain layer; they follow each other.
+
+    `move` is called with keys and a distance.
+    """
+    if isinstance(layer, TypedLayer):
+        layer.arrange(pieces, move)
+        return
+    keys, values = layer.keys, layer.values
+    layer.keys = mx.concatenate([move(keys[..., a:b, :], by) for a, b, by in pieces], axis=2)
+    layer.values = mx.concatenate([values[..., a:b, :] for a, b, _ in pieces], axis=2)
+    layer.offset = sum(b - a for a, b, _ in pieces)
 
 
 def _copied_leaf(leaf: Any) -> Any:

@@ -15,6 +15,7 @@ import mlx.core as mx
 from engine.commands import Ask, Cancel, Command, EngineUnavailable, OnSlot, Submit
 from engine.errors import GroupBroken, ModelError
 from engine.events import FailureKind
+from engine.kv_cache import cache_sizes, use_cache_types
 from engine.loading import LoadedModel
 from engine.metrics import Metrics
 from engine.open_model import OpenModel
@@ -230,7 +231,10 @@ class Engine:
     def _load(self) -> Scheduler:
         mx.set_cache_limit(FREE_BUFFERS_KEPT)
         opened = self._open_model(self._on_progress)
-        sizes = context_sizes(self.settings, opened.n_ctx_train)
+        own_model, settings = opened.description.model, self.settings
+        use_cache_types(own_model, settings.cache_type_k, settings.cache_type_v)
+        sizes = context_sizes(settings, opened.n_ctx_train)
+        log.info("%s", cache_sizes(own_model, sizes.n_ctx_slot) or "the model has no KV cache")
         scheduler = Scheduler(opened.model, opened.tokenizer, self.settings, sizes)
         with self._lock:
             if self.state == "failed":

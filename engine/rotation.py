@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import mlx.core as mx
-from mlx_lm.models.cache import KVCache
 
-from engine.cache_layers import LayerCaches
+from engine.cache_layers import LayerCaches, is_plain
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +40,7 @@ def key_rotation(model: Any, layers: LayerCaches) -> KeyRotation | None:
     `layers` are empty caches. It is tried out: a token alone has the same keys at two places up
     to the rotation, in every layer.
     """
-    if not layers or not all(type(layer) is KVCache for layer in layers):
+    if not layers or not all(map(is_plain, layers)):
         return None
     try:
         ropes = [_rope(layer) for layer in model.layers]

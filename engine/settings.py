@@ -33,6 +33,10 @@ class EngineSettings:
     """Most checkpoints of a slot, where the model's cache can't be rolled back."""
     checkpoint_min_step: int
     """Fewest tokens between the checkpoints that different tasks leave."""
+    cache_type_k: str
+    """llama.cpp's name of the type that keys are held in; empty for the one they come in."""
+    cache_type_v: str
+    """The same for values."""
 
 
 @dataclass(frozen=True, slots=True)

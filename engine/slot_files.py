@@ -16,11 +16,13 @@ from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache
 
 from engine.cache import Checkpoint, SequenceCache
 from engine.cache_layers import can_always_trim
+from engine.kv_cache import type_names
 from engine.tensor_file import TensorFile, TensorFileError, TensorInfo, write
+from engine.typed_layer import TypedLayer
 
 log = logging.getLogger(__name__)
 
-_FORMAT, _VERSION = "mlx-llama-server slot", "1"
+_FORMAT, _VERSION = "mlx-llama-server slot", "2"
 _SAMPLE = 64
 """Numbers of each weight that the model is told by."""
 _MOST_CHECKPOINTS = 1000
@@ -90,6 +92,7 @@ class SlotFiles:
             "format": _FORMAT,
             "version": _VERSION,
             "model": self._fingerprint,
+            "types": self._types,
             "description": json.dumps(description),
         }
         return SlotFileFigures(len(cache.tokens), write(path, arrays, metadata))
@@ -111,6 +114,8 @@ class SlotFiles:
             raise TensorFileError("another format or version")
         if metadata.get("model") != self._fingerprint:
             raise TensorFileError("another model")
+        if metadata.get("types") != self._types:
+            raise TensorFileError(f"keys and values aren't {self._types}")
         description = json.loads(metadata["description"])
         [n_tokens] = tensors[0].shape
         if n_tokens > n_ctx:
@@ -188,6 +193,11 @@ class SlotFiles:
         return list(layers)
 
     @cached_property
+    def _types(self) -> str:
+        """The types of keys and values."""
+        return "/".join(type_names(self._template))
+
+    @cached_property
     def _fingerprint(self) -> str:
         """Tells the model: names, types and shapes of its weights, and some of their numbers."""
         digest = hashlib.blake2b(digest_size=16)
@@ -239,12 +249,17 @@ def _fits(leaves: Leaves, template: Any, n_tokens: int) -> bool:
     """Whether these may be the leaves of a cache like `template` after `n_tokens`."""
     if isinstance(template, CacheList):
         at = 0
+        places = set()
         for part in template.caches:
             count = len(_leaves(part))
-            if not _fits(leaves[at : at + count], part, n_tokens):
+            own = leaves[at : at + count]
+            if not _fits(own, part, n_tokens):
                 return False
             at += count
-        return True
+            if isinstance(template, TypedLayer):
+                # Its parts go in step.
+                places.add((own[0].shape[2], *own[2:]))
+        return len(places) <= 1
     expected = _leaves(template)
     if type(template) is ArraysCache:
         return all(_same(leaf, wanted) for leaf, wanted in zip(leaves, expected, strict=True))

@@ -129,6 +129,10 @@ class Settings:
     """JSON schema that every answer must follow. (-j, --json-schema, -jf, --json-schema-file)"""
     pooling_type: str = ""
     """How token vectors become one embedding. (--pooling)"""
+    cache_type_k: str = ""
+    """Data type of the cached keys; iq4_nl has no form in MLX. (-ctk, --cache-type-k)"""
+    cache_type_v: str = ""
+    """Data type of the cached values; iq4_nl has no form in MLX. (-ctv, --cache-type-v)"""
     n_parallel: int = -1
     """Number of slots, that is of requests served at once; -1 is automatic: four, sharing the
     context. (-np, --parallel)"""
@@ -1154,10 +1158,10 @@ OPTIONS: tuple[Option, ...] = (
             "q5_1",
             invalid="Unsupported cache type: {value}",
         ),
-        default="f16",
-        description="Data type of the cached keys.",
-        status="inert",
-        reason="the cache keeps the model's own precision, which may take more memory",
+        setting="cache_type_k",
+        default="",
+        shown="what the model computes with",
+        description="Data type of the cached keys; iq4_nl has no form in MLX.",
     ),
     Option(
         section="common",
@@ -1176,10 +1180,10 @@ OPTIONS: tuple[Option, ...] = (
             "q5_1",
             invalid="Unsupported cache type: {value}",
         ),
-        default="f16",
-        description="Data type of the cached values.",
-        status="inert",
-        reason="the cache keeps the model's own precision, which may take more memory",
+        setting="cache_type_v",
+        default="",
+        shown="what the model computes with",
+        description="Data type of the cached values; iq4_nl has no form in MLX.",
     ),
     Option(
         section="common",

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import uvicorn
 
+from engine.cache_types import cache_type
 from engine.devices import devices
 from engine.distributed_launch import launch_of
 from engine.engine import Engine
@@ -87,8 +88,10 @@ def run(argv: Sequence[str]) -> int:
 def _effective(settings: Settings) -> Settings:
     """The settings with automatic values decided, as upstream decides them at start.
 
-    Raises ValueError for a JSON Schema that has no grammar.
+    Raises ValueError for a JSON Schema that has no grammar and for a cache type that MLX hasn't.
     """
+    for name in (settings.cache_type_k, settings.cache_type_v):
+        cache_type(name)
     if settings.json_schema:
         settings = replace(settings, grammar=default_grammar(settings))
     if settings.n_parallel < 0:
@@ -119,6 +122,8 @@ def engine_settings(settings: Settings) -> EngineSettings:
         cache_idle_slots=settings.cache_idle_slots,
         n_ctx_checkpoints=settings.n_ctx_checkpoints,
         checkpoint_min_step=settings.checkpoint_min_step,
+        cache_type_k=settings.cache_type_k,
+        cache_type_v=settings.cache_type_v,
     )
 
 

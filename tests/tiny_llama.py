@@ -56,15 +56,15 @@ class TinyModel:
         return self
 
 
-def load(on_progress: Any = None, window: int | None = None) -> TinyModel:
+def load(on_progress: Any = None, window: int | None = None, hidden_size: int = 64) -> TinyModel:
     """The model, the same every time; it prefers printable ASCII and never ends by itself.
 
-    With `window` its second layer sees only so many tokens.
+    With `window` its second layer sees only so many tokens; heads are a quarter of `hidden_size`.
     """
     layer_types = ["full_attention", "sliding_attention"] if window else None
     arguments = llama.ModelArgs(
         model_type="llama",
-        hidden_size=64,
+        hidden_size=hidden_size,
         num_hidden_layers=2,
         intermediate_size=96,
         num_attention_heads=4,
@@ -129,6 +129,8 @@ def settings(**changes: Any) -> EngineSettings:
         "cache_idle_slots": True,
         "n_ctx_checkpoints": 32,
         "checkpoint_min_step": 8192,
+        "cache_type_k": "",
+        "cache_type_v": "",
     }
     return EngineSettings(**values | changes)
 
