@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import mlx.core as mx
 
@@ -26,6 +26,7 @@ from engine.settings import ContextSizes, EngineSettings, context_sizes
 from engine.slot import Slot, SlotView
 from engine.slot_files import SlotFileFigures
 from engine.slot_pool import ReasoningEnd
+from engine.speculation.compatible import difference
 from engine.task import CompletionTask
 from engine.tokenizer import Tokenizer
 
@@ -48,11 +49,18 @@ class Engine:
     """
 
     def __init__(
-        self, settings: EngineSettings, load: Callable[[OnProgress | None], OpenModel]
+        self,
+        settings: EngineSettings,
+        load: Callable[[OnProgress | None], OpenModel],
+        load_draft: Callable[[], OpenModel] | None = None,
     ) -> None:
-        """Nothing is loaded before `start()`; `load` is called once, on the engine's thread."""
+        """Nothing is loaded before `start()`; `load` is called once, on the engine's thread.
+
+        So is `load_draft`, for a smaller model that guesses ahead.
+        """
         self.settings = settings
         self._open_model = load
+        self._open_draft = load_draft
         self.state: State = "loading"
         self.failure = ""
         """Why the state is "failed" or "stopped", as a line that can be shown."""
@@ -235,7 +243,9 @@ class Engine:
         use_cache_types(own_model, settings.cache_type_k, settings.cache_type_v)
         sizes = context_sizes(settings, opened.n_ctx_train)
         log.info("%s", cache_sizes(own_model, sizes.n_ctx_slot) or "the model has no KV cache")
-        scheduler = Scheduler(opened.model, opened.tokenizer, self.settings, sizes)
+        scheduler = Scheduler(
+            opened.model, opened.tokenizer, self.settings, sizes, self._load_draft(opened)
+        )
         with self._lock:
             if self.state == "failed":
                 raise ModelError(self.failure)
@@ -243,6 +253,15 @@ class Engine:
             self.state = "ready"
         self._settled.set()
         return scheduler
+
+    def _load_draft(self, opened: OpenModel) -> Any:
+        """The smaller model that guesses ahead, if there is one; raises ModelError."""
+        if self._open_draft is None:
+            return None
+        draft = self._open_draft()
+        if reason := difference(opened.tokenizer, draft.tokenizer):
+            raise ModelError(f"the draft model's vocabulary isn't compatible: {reason}")
+        return draft.model
 
     def _serve(self, scheduler: Scheduler) -> None:
         """Step while there is work, between steps do what others ask for, else sleep."""

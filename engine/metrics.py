@@ -67,6 +67,15 @@ class Metrics:
         self.n_draft += clock.n_draft
         self.n_draft_accepted += clock.n_draft_accepted
 
+    def add_drafts(self, n_accepted: list[int], n_max: int) -> None:
+        """Count a task's drafts by how many tokens of each were right, `n_max` at most."""
+        self.n_draft_verified += len(n_accepted)
+        missing = n_max - len(self.n_accepted_per_position) if n_accepted else 0
+        self.n_accepted_per_position += [0] * missing
+        for n in n_accepted:
+            for position in range(n):
+                self.n_accepted_per_position[position] += 1
+
     def reset_recent(self) -> None:
         """Start the rates afresh."""
         self.prompt_recent, self.predicted_recent = Bucket(), Bucket()

@@ -60,6 +60,10 @@ class Run:
     clock: Clock = field(default_factory=Clock)
     next_token: int = -1
     """What the next decode step evaluates: the prompt's last token, then each sampled one."""
+    draft: list[int] = field(default_factory=list)
+    """Guesses of what follows `next_token`, which the next decode step checks."""
+    n_accepted: list[int] = field(default_factory=list)
+    """Of every draft that was checked, how many of its tokens were right."""
     report_at: int = 0
     """The prompt position after which progress is reported next."""
     tokens: list[int] = field(default_factory=list)

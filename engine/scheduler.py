@@ -16,9 +16,11 @@ from engine.settings import ContextSizes, EngineSettings
 from engine.slot import Slot, SlotView
 from engine.slot_files import SlotFileFigures, SlotFiles
 from engine.slot_pool import ReasoningEnd, SlotPool
+from engine.speculation import make_speculator
 from engine.steps.admission import Admission
 from engine.steps.context_shift import ContextShift
 from engine.steps.decode import Decode
+from engine.steps.draft import Draft
 from engine.steps.prefill import Prefill
 from engine.steps.progress import ProgressReports
 from engine.steps.sample import Sample
@@ -43,15 +45,31 @@ class Scheduler:
     """Slots, the tasks that wait for one, and the model that serves them."""
 
     def __init__(
-        self, model: Any, vocabulary: Vocabulary, settings: EngineSettings, sizes: ContextSizes
+        self,
+        model: Any,
+        vocabulary: Vocabulary,
+        settings: EngineSettings,
+        sizes: ContextSizes,
+        draft: Any = None,
     ) -> None:
-        """`model` is mlx-lm's (int32 [1, T] and caches give logits [1, T, V]), or a Runner."""
+        """`model` is mlx-lm's (int32 [1, T] and caches give logits [1, T, V]), or a Runner.
+
+        `draft` is a smaller model of the same kind, with the same vocabulary, for speculation.
+        Raises ModelError where speculation can't be set up.
+        """
         runner = model if isinstance(model, Runner) else Runner(model, vocabulary.n_tokens)
-        self._slots = _slots(runner, settings, sizes)
+        draft_runner = None if draft is None else Runner(draft, vocabulary.n_tokens)
+        speculator = make_speculator(settings.speculation, runner, draft_runner)
+        self._slots = _slots(runner, settings, sizes, speculates=speculator is not None)
         self._slot_actions: deque[_SlotAction] = deque()
         self._slot_files = SlotFiles(runner.model, vocabulary.n_tokens)
         self._metrics = Metrics()
-        self._serving = serving = Serving(self._slots, vocabulary, self._metrics)
+        self._serving = serving = Serving(
+            self._slots,
+            vocabulary,
+            self._metrics,
+            n_draft_max=0 if speculator is None else speculator.n_max,
+        )
         rotation = runner.rotation
         progress = ProgressReports(serving, settings.n_batch)
         self._admission = Admission(self._slots, vocabulary, settings.n_predict)
@@ -61,25 +79,28 @@ class Scheduler:
         elif settings.ctx_shift:
             log.warning("this model's cache can't be shifted: a full context ends the generation")
         self._prefill = Prefill(runner, settings, serving, progress)
+        self._draft = None if speculator is None else Draft(speculator, serving)
         self._decode = Decode(runner, serving)
         shifts = self._context_shift is not None
         self._sample = Sample(
-            vocabulary, serving, progress, special=settings.special, shifts=shifts
+            vocabulary, serving, progress, self._draft, special=settings.special, shifts=shifts
         )
 
     def step(self) -> None:
-        """Serve everyone once: each generating slot comes out one token further."""
+        """Serve everyone once: each generating slot comes out a token further, or several."""
         self._serving.drop_the_gone()
         self._act_on_slots()
         self._admission.admit()
         if self._context_shift is not None:
             self._context_shift.run()
         n_prompt_tokens = self._prefill.run()
+        if self._draft is not None:
+            self._draft.run()
         decoded = self._decode.run()
         if n_prompt_tokens or decoded:
             self._serving.count_step()
-        for slot, run, logits in decoded:
-            self._sample.run(slot, run, logits)
+        for one in decoded:
+            self._sample.run(one)
 
     @property
     def idle(self) -> bool:
@@ -158,9 +179,14 @@ class Scheduler:
                 action.act(action.slot)
 
 
-def _slots(runner: Runner, settings: EngineSettings, sizes: ContextSizes) -> SlotPool:
+def _slots(
+    runner: Runner, settings: EngineSettings, sizes: ContextSizes, *, speculates: bool
+) -> SlotPool:
     """As many empty slots as there are to be, and the prompt cache if there is to be one."""
-    slots = [Slot(id, sizes.n_ctx_slot, runner.new_cache()) for id in range(sizes.n_slots)]
+    slots = [
+        Slot(id, sizes.n_ctx_slot, runner.new_cache(), speculates=speculates)
+        for id in range(sizes.n_slots)
+    ]
     mib = settings.cache_ram_mib
     return SlotPool(
         slots,

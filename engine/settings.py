@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from engine.speculation.settings import SpeculationSettings
+
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
@@ -37,6 +39,8 @@ class EngineSettings:
     """llama.cpp's name of the type that keys are held in; empty for the one they come in."""
     cache_type_v: str
     """The same for values."""
+    speculation: SpeculationSettings
+    """What is guessed ahead, and how."""
 
 
 @dataclass(frozen=True, slots=True)

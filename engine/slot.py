@@ -15,6 +15,8 @@ class SlotView:
 
     id: int
     n_ctx: int
+    speculates: bool
+    """Whether guesses are made for its tasks."""
     is_processing: bool
     id_task: int | None
     """None before the first task; the rest means nothing then."""
@@ -33,11 +35,14 @@ class SlotView:
 class Slot:
     """One of the engine's places; all methods are for the engine thread."""
 
-    def __init__(self, id: int, n_ctx: int, cache: SequenceCache) -> None:
+    def __init__(
+        self, id: int, n_ctx: int, cache: SequenceCache, *, speculates: bool = False
+    ) -> None:
         """`n_ctx` is the most tokens this slot may hold."""
         self.id = id
         self.n_ctx = n_ctx
         self.cache = cache
+        self._speculates = speculates
         self.run: Run | None = None
         self.t_last_used = -1
         self._last_request: Request | None = None
@@ -59,6 +64,7 @@ class Slot:
         return SlotView(
             id=self.id,
             n_ctx=self.n_ctx,
+            speculates=self._speculates,
             is_processing=run is not None,
             id_task=request.id if request else None,
             task=request.task if request else None,

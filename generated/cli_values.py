@@ -191,13 +191,12 @@ def lines_file() -> Reader:
     return reader
 
 
-def strings(
-    split: str, choices: tuple[str, ...] = (), invalid: str = "invalid value"
-) -> Reader:
+def strings(split: str, choices: tuple[str, ...] = (), invalid: str = "invalid value") -> Reader:
     """A list, to which more options add; `split` as in spec/schema/options.schema.json."""
     splits: dict[str, Callable[[str], list[str]]] = {
         "none": lambda text: [text],
         "comma": lambda text: text.split(","),
+        "comma_or_none": lambda text: text.split(","),
         "csv": lambda text: [item for item in csv(text) if item],
         "set": lambda text: [item for part in text.split(",") if (item := part.strip(_SPACE))],
     }
@@ -207,6 +206,9 @@ def strings(
         for item in items:
             if choices and item not in choices:
                 raise InvalidValue(invalid.replace("{value}", item))
+            if split == "comma_or_none" and item == "none":
+                items = ["none"]
+                break
         joined = (*(current or ()), *items)
         return tuple(sorted(set(joined))) if split == "set" else joined
 

@@ -17,6 +17,11 @@ from .jsontext import Json
 class Settings:
     """What the command line says, by the names of upstream's common_params."""
 
+    lookup_cache_static: str = ""
+    """File of n-grams for lookup decoding, read only. (-lcs, --lookup-cache-static)"""
+    lookup_cache_dynamic: str = ""
+    """File of n-grams for lookup decoding that earlier answers held, read only. (-lcd,
+    --lookup-cache-dynamic)"""
     n_ctx: int = 0
     """Context size in tokens, shared by all slots; 0 takes what the model was trained with. (-c,
     --ctx-size)"""
@@ -264,6 +269,38 @@ class Settings:
     """Start each log line with its level. (--log-prefix, --no-log-prefix)"""
     log_timestamps: bool = True
     """Start each log line with the time. (--log-timestamps, --no-log-timestamps)"""
+    spec_draft_n_max: int = 3
+    """Most tokens drafted in one step. (--spec-draft-n-max)"""
+    spec_draft_n_min: int = 0
+    """Fewest drafted tokens worth checking. (--spec-draft-n-min)"""
+    spec_draft_p_min: float = 0.0
+    """Probability below which drafting stops. (--spec-draft-p-min, --draft-p-min)"""
+    spec_draft_model: str = ""
+    """The draft model. (--spec-draft-model, -md, --model-draft)"""
+    spec_types: tuple[str, ...] = ("none",)
+    """Kinds of speculative decoding to use. (--spec-type)"""
+    spec_ngram_mod_n_min: int = 48
+    """ngram-mod: fewest tokens drafted. (--spec-ngram-mod-n-min)"""
+    spec_ngram_mod_n_max: int = 64
+    """ngram-mod: most tokens drafted. (--spec-ngram-mod-n-max)"""
+    spec_ngram_mod_n_match: int = 24
+    """ngram-mod: length of the n-gram looked up. (--spec-ngram-mod-n-match)"""
+    spec_ngram_simple_size_n: int = 12
+    """ngram-simple: length of the n-gram looked up. (--spec-ngram-simple-size-n)"""
+    spec_ngram_simple_size_m: int = 48
+    """ngram-simple: length of the draft. (--spec-ngram-simple-size-m)"""
+    spec_ngram_map_k_size_n: int = 12
+    """ngram-map-k: length of the n-gram looked up. (--spec-ngram-map-k-size-n)"""
+    spec_ngram_map_k_size_m: int = 48
+    """ngram-map-k: length of the draft. (--spec-ngram-map-k-size-m)"""
+    spec_ngram_map_k4v_size_n: int = 12
+    """ngram-map-k4v: length of the n-gram looked up. (--spec-ngram-map-k4v-size-n)"""
+    spec_ngram_map_k4v_size_m: int = 48
+    """ngram-map-k4v: length of the draft. (--spec-ngram-map-k4v-size-m)"""
+    spec_ngram_map_k4v_min_hits: int = 1
+    """ngram-map-k4v: occurrences needed before it drafts. (--spec-ngram-map-k4v-min-hits)"""
+    spec_default: bool = False
+    """Speculative decoding with n-grams of the text itself. (--spec-default)"""
     step_timeout: int = 600
     """Seconds after which a step of the engine that doesn't return ends the server.
     (--step-timeout)"""
@@ -448,20 +485,18 @@ OPTIONS: tuple[Option, ...] = (
         spellings=("-lcs", "--lookup-cache-static"),
         value=("FNAME",),
         read=values.string(),
+        setting="lookup_cache_static",
         default="",
         description="File of n-grams for lookup decoding, read only.",
-        status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
     ),
     Option(
         section="server",
         spellings=("-lcd", "--lookup-cache-dynamic"),
         value=("FNAME",),
         read=values.string(),
+        setting="lookup_cache_dynamic",
         default="",
-        description="File of n-grams for lookup decoding, kept up to date.",
-        status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
+        description="File of n-grams for lookup decoding that earlier answers held, read only.",
     ),
     Option(
         section="common",
@@ -2335,7 +2370,7 @@ OPTIONS: tuple[Option, ...] = (
         default="",
         description="Hugging Face repository of the draft model.",
         status="deferred",
-        reason="speculative decoding isn't built yet",
+        reason="models aren't downloaded yet; give a local one with --spec-draft-model",
     ),
     Option(
         section="speculative",
@@ -2346,7 +2381,7 @@ OPTIONS: tuple[Option, ...] = (
         shown="as --threads",
         description="CPU threads of the draft model while generating.",
         status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
+        reason="MLX schedules its own threads",
     ),
     Option(
         section="speculative",
@@ -2357,7 +2392,7 @@ OPTIONS: tuple[Option, ...] = (
         shown="as --spec-draft-threads",
         description="CPU threads of the draft model while reading prompts.",
         status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
+        reason="MLX schedules its own threads",
     ),
     Option(
         section="speculative",
@@ -2368,7 +2403,7 @@ OPTIONS: tuple[Option, ...] = (
         shown="as --cpu-mask",
         description="Hexadecimal mask of the draft model's CPUs.",
         status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
+        reason="MLX schedules its own threads",
     ),
     Option(
         section="speculative",
@@ -2379,7 +2414,7 @@ OPTIONS: tuple[Option, ...] = (
         shown="as --cpu-range",
         description="Range of the draft model's CPUs.",
         status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
+        reason="MLX schedules its own threads",
     ),
     Option(
         section="speculative",
@@ -2390,7 +2425,7 @@ OPTIONS: tuple[Option, ...] = (
         shown="as --cpu-strict",
         description="Pin every thread of the draft model to one CPU.",
         status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
+        reason="MLX schedules its own threads",
     ),
     Option(
         section="speculative",
@@ -2400,7 +2435,7 @@ OPTIONS: tuple[Option, ...] = (
         default=0,
         description="Scheduling priority of the draft model's threads, from 0 to 3.",
         status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
+        reason="MLX schedules its own threads",
     ),
     Option(
         section="speculative",
@@ -2411,7 +2446,7 @@ OPTIONS: tuple[Option, ...] = (
         shown="as --poll",
         description="Whether the draft model's idle threads poll for work.",
         status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
+        reason="MLX schedules its own threads",
     ),
     Option(
         section="speculative",
@@ -2422,7 +2457,7 @@ OPTIONS: tuple[Option, ...] = (
         shown="as --cpu-mask",
         description="Hexadecimal mask of the CPUs that read the draft model's prompts.",
         status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
+        reason="MLX schedules its own threads",
     ),
     Option(
         section="speculative",
@@ -2433,7 +2468,7 @@ OPTIONS: tuple[Option, ...] = (
         shown="as --spec-draft-cpu-strict",
         description="Pin every prompt-reading thread of the draft model to one CPU.",
         status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
+        reason="MLX schedules its own threads",
     ),
     Option(
         section="speculative",
@@ -2443,7 +2478,7 @@ OPTIONS: tuple[Option, ...] = (
         default=0,
         description="Scheduling priority of the draft model's prompt-reading threads, from 0 to 3.",
         status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
+        reason="MLX schedules its own threads",
     ),
     Option(
         section="speculative",
@@ -2454,7 +2489,7 @@ OPTIONS: tuple[Option, ...] = (
         shown="as --spec-draft-poll",
         description="Whether the draft model's idle prompt-reading threads poll for work.",
         status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
+        reason="MLX schedules its own threads",
     ),
     Option(
         section="common",
@@ -2476,7 +2511,7 @@ OPTIONS: tuple[Option, ...] = (
         default="f16",
         description="Data type of the draft model's cached keys.",
         status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
+        reason="the draft model's cache keeps the model's own precision",
     ),
     Option(
         section="common",
@@ -2498,7 +2533,7 @@ OPTIONS: tuple[Option, ...] = (
         default="f16",
         description="Data type of the draft model's cached values.",
         status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
+        reason="the draft model's cache keeps the model's own precision",
     ),
     Option(
         section="speculative",
@@ -2508,7 +2543,7 @@ OPTIONS: tuple[Option, ...] = (
         default="",
         description="Which buffer holds the draft model's tensors whose name matches.",
         status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
+        reason="MLX keeps the whole model on one device, in unified memory",
     ),
     Option(
         section="speculative",
@@ -2517,7 +2552,7 @@ OPTIONS: tuple[Option, ...] = (
         default=False,
         description="Keep all experts' weights of the draft model on the CPU.",
         status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
+        reason="MLX keeps the whole model on one device, in unified memory",
     ),
     Option(
         section="speculative",
@@ -2530,7 +2565,7 @@ OPTIONS: tuple[Option, ...] = (
             "Keep the draft model's experts' weights on the CPU for N layers from the bottom."
         ),
         status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
+        reason="MLX keeps the whole model on one device, in unified memory",
     ),
     Option(
         section="speculative",
@@ -2538,10 +2573,9 @@ OPTIONS: tuple[Option, ...] = (
         env="LLAMA_ARG_SPEC_DRAFT_N_MAX",
         value=("N",),
         read=values.int32(reject=(0, None)),
+        setting="spec_draft_n_max",
         default=3,
         description="Most tokens drafted in one step.",
-        status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
     ),
     Option(
         section="speculative",
@@ -2549,10 +2583,9 @@ OPTIONS: tuple[Option, ...] = (
         env="LLAMA_ARG_SPEC_DRAFT_N_MIN",
         value=("N",),
         read=values.int32(),
+        setting="spec_draft_n_min",
         default=0,
         description="Fewest drafted tokens worth checking.",
-        status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
     ),
     Option(
         section="speculative",
@@ -2563,7 +2596,7 @@ OPTIONS: tuple[Option, ...] = (
         default=f32(0.1),
         description="Probability at which a draft branches.",
         status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
+        reason="drafts have no branches, upstream either",
     ),
     Option(
         section="speculative",
@@ -2571,10 +2604,9 @@ OPTIONS: tuple[Option, ...] = (
         env="LLAMA_ARG_SPEC_DRAFT_P_MIN",
         value=("P",),
         read=values.float32(),
+        setting="spec_draft_p_min",
         default=0.0,
         description="Probability below which drafting stops.",
-        status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
     ),
     Option(
         section="speculative",
@@ -2584,7 +2616,7 @@ OPTIONS: tuple[Option, ...] = (
         default=True,
         description="Sample drafts on the device.",
         status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
+        reason="drafts are sampled in one place",
     ),
     Option(
         section="speculative",
@@ -2594,7 +2626,7 @@ OPTIONS: tuple[Option, ...] = (
         default="",
         description="Devices of the draft model.",
         status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
+        reason="MLX keeps the whole model on one device, in unified memory",
     ),
     Option(
         section="speculative",
@@ -2606,7 +2638,7 @@ OPTIONS: tuple[Option, ...] = (
         shown="auto",
         description="Layers of the draft model to put on the GPU: a number, auto or all.",
         status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
+        reason="MLX keeps the whole model on one device, in unified memory",
     ),
     Option(
         section="speculative",
@@ -2614,10 +2646,9 @@ OPTIONS: tuple[Option, ...] = (
         env="LLAMA_ARG_SPEC_DRAFT_MODEL",
         value=("FNAME",),
         read=values.string(),
+        setting="spec_draft_model",
         default="",
         description="The draft model.",
-        status="deferred",
-        reason="speculative decoding isn't built yet",
     ),
     Option(
         section="speculative",
@@ -2640,14 +2671,13 @@ OPTIONS: tuple[Option, ...] = (
                 "ngram-mod",
                 "ngram-cache",
             ),
-            split="comma",
+            split="comma_or_none",
             invalid="unknown speculative type: {value}",
         ),
+        setting="spec_types",
         default=("none",),
         shown="none",
         description="Kinds of speculative decoding to use.",
-        status="deferred",
-        reason="speculative decoding isn't built yet",
     ),
     Option(
         section="speculative",
@@ -2657,10 +2687,9 @@ OPTIONS: tuple[Option, ...] = (
             reject=(0, 1024),
             invalid="ngram n-min must be between 0 and 1024 inclusive",
         ),
+        setting="spec_ngram_mod_n_min",
         default=48,
         description="ngram-mod: fewest tokens drafted.",
-        status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
     ),
     Option(
         section="speculative",
@@ -2670,10 +2699,9 @@ OPTIONS: tuple[Option, ...] = (
             reject=(0, 1024),
             invalid="ngram n-max must be between 0 and 1024 inclusive",
         ),
+        setting="spec_ngram_mod_n_max",
         default=64,
         description="ngram-mod: most tokens drafted.",
-        status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
     ),
     Option(
         section="speculative",
@@ -2683,10 +2711,9 @@ OPTIONS: tuple[Option, ...] = (
             reject=(1, 1024),
             invalid="ngram size N must be between 1 and 1024 inclusive",
         ),
+        setting="spec_ngram_mod_n_match",
         default=24,
         description="ngram-mod: length of the n-gram looked up.",
-        status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
     ),
     Option(
         section="speculative",
@@ -2696,10 +2723,9 @@ OPTIONS: tuple[Option, ...] = (
             reject=(1, 1024),
             invalid="ngram size N must be between 1 and 1024 inclusive",
         ),
+        setting="spec_ngram_simple_size_n",
         default=12,
         description="ngram-simple: length of the n-gram looked up.",
-        status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
     ),
     Option(
         section="speculative",
@@ -2709,10 +2735,9 @@ OPTIONS: tuple[Option, ...] = (
             reject=(1, 1024),
             invalid="ngram size M must be between 1 and 1024 inclusive",
         ),
+        setting="spec_ngram_simple_size_m",
         default=48,
         description="ngram-simple: length of the draft.",
-        status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
     ),
     Option(
         section="speculative",
@@ -2722,7 +2747,7 @@ OPTIONS: tuple[Option, ...] = (
         default=1,
         description="ngram-simple: occurrences needed before it drafts.",
         status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
+        reason="this kind of guessing counts no occurrences, upstream either",
     ),
     Option(
         section="speculative",
@@ -2732,10 +2757,9 @@ OPTIONS: tuple[Option, ...] = (
             reject=(1, 1024),
             invalid="ngram size N must be between 1 and 1024 inclusive",
         ),
+        setting="spec_ngram_map_k_size_n",
         default=12,
         description="ngram-map-k: length of the n-gram looked up.",
-        status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
     ),
     Option(
         section="speculative",
@@ -2745,10 +2769,9 @@ OPTIONS: tuple[Option, ...] = (
             reject=(1, 1024),
             invalid="ngram size M must be between 1 and 1024 inclusive",
         ),
+        setting="spec_ngram_map_k_size_m",
         default=48,
         description="ngram-map-k: length of the draft.",
-        status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
     ),
     Option(
         section="speculative",
@@ -2758,7 +2781,7 @@ OPTIONS: tuple[Option, ...] = (
         default=1,
         description="ngram-map-k: occurrences needed before it drafts.",
         status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
+        reason="this kind of guessing counts no occurrences, upstream either",
     ),
     Option(
         section="speculative",
@@ -2768,10 +2791,9 @@ OPTIONS: tuple[Option, ...] = (
             reject=(1, 1024),
             invalid="ngram size N must be between 1 and 1024 inclusive",
         ),
+        setting="spec_ngram_map_k4v_size_n",
         default=12,
         description="ngram-map-k4v: length of the n-gram looked up.",
-        status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
     ),
     Option(
         section="speculative",
@@ -2781,20 +2803,18 @@ OPTIONS: tuple[Option, ...] = (
             reject=(1, 1024),
             invalid="ngram size M must be between 1 and 1024 inclusive",
         ),
+        setting="spec_ngram_map_k4v_size_m",
         default=48,
         description="ngram-map-k4v: length of the draft.",
-        status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
     ),
     Option(
         section="speculative",
         spellings=("--spec-ngram-map-k4v-min-hits",),
         value=("N",),
         read=values.int32(reject=(1, None), invalid="ngram min hits must be at least 1"),
+        setting="spec_ngram_map_k4v_min_hits",
         default=1,
         description="ngram-map-k4v: occurrences needed before it drafts.",
-        status="inert",
-        reason="it only tunes speculative decoding, which isn't built yet",
     ),
     Option(
         section="speculative",
@@ -2951,10 +2971,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         section="server",
         spellings=("--spec-default",),
+        setting="spec_default",
         default=False,
         description="Speculative decoding with n-grams of the text itself.",
-        status="deferred",
-        reason="speculative decoding isn't built yet",
     ),
     Option(
         section="own",

@@ -23,6 +23,7 @@ from handlers.reading import CompletionReading
 from handlers.results import Frame, NativeWriter, Writer
 from handlers.run import Run
 from handlers.server import Server
+from handlers.speculation import speculative_types
 
 _RANDOM_SEED = 0xFFFFFFFF
 _DONE = "data: [DONE]\n\n"
@@ -139,7 +140,11 @@ def _jobs(server: Server, body: Json, api: Api) -> tuple[list[_Job], CompletionR
             seed = read.seed if read.seed == _RANDOM_SEED else (read.seed + child) & 0xFFFFFFFF
             request = replace(read, seed=seed)
             native = NativeWriter(
-                request, index=len(jobs), model=server.model_name, prompt_text=server.text
+                request,
+                index=len(jobs),
+                model=server.model_name,
+                prompt_text=server.text,
+                speculative_types=speculative_types(server.settings),
             )
             slot = own.id_slot if child == 0 else -1
             sampling = sampling_params(request, grammar_begins_in_prompt=begins)

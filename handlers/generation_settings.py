@@ -1,5 +1,6 @@
 """Shows what a request was read as: `generation_settings`, and the form of /slots and /props."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from generated import errors, replies
@@ -8,10 +9,12 @@ from generated.requests.completion import CompletionRequest
 _CHAT_FORMATS = ("Content-only", "peg-simple", "peg-native", "peg-gemma4", "peg-minimax-m3")
 
 
-def generation_settings(request: CompletionRequest) -> dict[str, Any]:
-    """All keys, as in a final native reply."""
+def generation_settings(
+    request: CompletionRequest, speculative_types: Sequence[str]
+) -> dict[str, Any]:
+    """All keys, as in a final native reply; the kinds of speculation are the server's."""
     return replies.generation_settings(
-        **_shared(request),
+        **_shared(request, speculative_types),
         dry_sequence_breakers=list(request.dry_sequence_breakers),
         stop=list(request.stop),
         logit_bias=[
@@ -24,12 +27,14 @@ def generation_settings(request: CompletionRequest) -> dict[str, Any]:
     )
 
 
-def generation_settings_metrics(request: CompletionRequest) -> dict[str, Any]:
+def generation_settings_metrics(
+    request: CompletionRequest, speculative_types: Sequence[str]
+) -> dict[str, Any]:
     """The keys that /slots and /props show."""
-    return replies.generation_settings_metrics(**_shared(request))
+    return replies.generation_settings_metrics(**_shared(request, speculative_types))
 
 
-def _shared(request: CompletionRequest) -> dict[str, Any]:
+def _shared(request: CompletionRequest, speculative_types: Sequence[str]) -> dict[str, Any]:
     return {
         "seed": request.seed,
         "temperature": request.temperature,
@@ -68,7 +73,7 @@ def _shared(request: CompletionRequest) -> dict[str, Any]:
         "reasoning_in_content": request.stream and request.reasoning_format == "deepseek-legacy",
         "generation_prompt": request.generation_prompt,
         "samplers": list(request.samplers),
-        "speculative_types": "none",
+        "speculative_types": ",".join(speculative_types),
         "timings_per_token": request.timings_per_token,
         "post_sampling_probs": request.post_sampling_probs,
         "backend_sampling": request.backend_sampling,

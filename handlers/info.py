@@ -19,6 +19,7 @@ from handlers.generation_settings import generation_settings_metrics
 from handlers.reading import CompletionReading, lora_scales
 from handlers.results import now
 from handlers.server import Server
+from handlers.speculation import speculative_types
 
 _METRICS_TYPE = "text/plain; version=0.0.4"
 
@@ -32,9 +33,10 @@ async def get_props(server: Server, request: Request) -> Response:
     """The server's settings as clients want to know them."""
     settings, model = server.settings, server.model
     template = server.chat_template
+    types = speculative_types(settings)
     tool_use = model.metadata.get("tokenizer.chat_template.tool_use", "")
     defaults = replies.default_generation_settings(
-        params=generation_settings_metrics(default_request(server)),
+        params=generation_settings_metrics(default_request(server), types),
         n_ctx=server.engine.sizes.n_ctx_slot,
     )
     return JsonResponse(
@@ -102,7 +104,8 @@ async def get_slots(server: Server, request: Request) -> Response:
     views = await asyncio.wrap_future(server.engine.slots())
     if request.query_params.get("fail_on_no_slot") and all(v.is_processing for v in views):
         raise errors.no_slot_available()
-    return JsonResponse([_slot(view) for view in views])
+    types = speculative_types(server.settings)
+    return JsonResponse([_slot(view, types) for view in views])
 
 
 async def get_metrics(server: Server, request: Request) -> Response:
@@ -139,19 +142,19 @@ def default_request(server: Server) -> CompletionRequest:
     return replace(read, n_predict=-1, n_keep=0, reasoning_format="none")
 
 
-def _slot(view: SlotView) -> dict[str, Any]:
+def _slot(view: SlotView, speculative_types: tuple[str, ...]) -> dict[str, Any]:
     started = view.task is not None
     read = view.task.carried if view.task else None
     return replies.slot(
         id=view.id,
         n_ctx=view.n_ctx,
-        speculative=False,
+        speculative=view.speculates,
         is_processing=view.is_processing,
         id_task=ABSENT if view.id_task is None else view.id_task,
         n_prompt_tokens=view.n_prompt_tokens if started else ABSENT,
         n_prompt_tokens_processed=view.n_prompt_tokens_processed if started else ABSENT,
         n_prompt_tokens_cache=view.n_prompt_tokens_cache if started else ABSENT,
-        params=generation_settings_metrics(read) if read else ABSENT,
+        params=generation_settings_metrics(read, speculative_types) if read else ABSENT,
         next_token=[
             replies.next_token(
                 has_next_token=view.has_next_token,

@@ -30,6 +30,7 @@ from handlers.grammars import default_grammar
 from handlers.logs import set_up_logging
 from handlers.progress import ProgressBar
 from handlers.server import Server
+from handlers.speculation import draft_loader, refusal, speculation_settings
 from handlers.stopping import HttpServer, Stop, leave, watch_engine
 
 log = logging.getLogger("mlx-llama-server")
@@ -66,6 +67,8 @@ def run(argv: Sequence[str]) -> int:
         return _refuse(reason)
     if launch is not None and launch.rank > 0:
         return together.follow_rank_0(settings, launch, _context_of_one(settings))
+    if reason := refusal(settings):
+        return _refuse(reason)
     try:
         listener = _listen(settings)
     except OSError as error:
@@ -76,7 +79,8 @@ def run(argv: Sequence[str]) -> int:
     n_ctx = _context_of_one(settings)
     if launch is None:
         load = partial(open_model, Path(settings.model), n_ctx=n_ctx)
-        engine = Engine(engine_settings(settings), load)
+        draft = draft_loader(settings, n_ctx)
+        engine = Engine(engine_settings(settings), load, draft)
         return asyncio.run(_serve(Server(settings, engine), listener))
     engine, followers = together.shared_engine(settings, engine_settings(settings), launch, n_ctx)
     server = Server(settings, engine)
@@ -122,6 +126,7 @@ def engine_settings(settings: Settings) -> EngineSettings:
         cache_idle_slots=settings.cache_idle_slots,
         n_ctx_checkpoints=settings.n_ctx_checkpoints,
         checkpoint_min_step=settings.checkpoint_min_step,
+        speculation=speculation_settings(settings),
         cache_type_k=settings.cache_type_k,
         cache_type_v=settings.cache_type_v,
     )
@@ -173,7 +178,9 @@ async def _watch_engine(server: Server, stop: Stop) -> None:
     if ready and not server.unusable:
         log.info("model loaded")
         scheme = "https" if server.settings.ssl_file_key else "http"
-        log.info(f"server is listening on {scheme}://{server.settings.hostname}:{server.settings.port}")
+        log.info(
+            f"server is listening on {scheme}://{server.settings.hostname}:{server.settings.port}"
+        )
         await watch_engine(server)
     stop.now()
 

@@ -1,7 +1,7 @@
 """Writes engine events as the JSON of each API: native, OpenAI completions, OpenAI chat."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from engine.events import Final, Progress, Token, TokenProbs
@@ -46,12 +46,14 @@ class NativeWriter:
         index: int,
         model: str,
         prompt_text: Callable[[list[int]], str],
+        speculative_types: Sequence[str],
     ) -> None:
         """`prompt_text` gives the text of the prompt's tokens."""
         self.request = request
         self.index = index
         self.model = model
         self.prompt_text = prompt_text
+        self.speculative_types = speculative_types
 
     def partial(self, event: Token | Progress) -> list[Frame]:
         token = event if isinstance(event, Token) else None
@@ -86,7 +88,7 @@ class NativeWriter:
             model=self.model,
             tokens_predicted=event.n_decoded,
             tokens_evaluated=event.n_prompt_tokens,
-            generation_settings=generation_settings(self.request),
+            generation_settings=generation_settings(self.request, self.speculative_types),
             prompt=self.prompt_text(event.prompt),
             has_new_line=event.has_new_line,
             truncated=event.truncated,
@@ -216,9 +218,7 @@ class ChatWriter:
         )
 
     def _choice(self, delta: Frame, reason: str | None = None) -> Frame:
-        return replies.chat_choice_chunk(
-            finish_reason=reason, index=self.native.index, delta=delta
-        )
+        return replies.chat_choice_chunk(finish_reason=reason, index=self.native.index, delta=delta)
 
     def _chunk(self, choices: list[Frame], *, usage: Any = ABSENT) -> Frame:
         return replies.chat_completion_chunk(
@@ -256,9 +256,7 @@ def timings(figures: Timings | None) -> Any:
         predicted_per_token_ms=figures.predicted_per_token_ms,
         predicted_per_second=figures.predicted_per_second,
         draft_n=ABSENT if figures.draft_n is None else figures.draft_n,
-        draft_n_accepted=ABSENT
-        if figures.draft_n_accepted is None
-        else figures.draft_n_accepted,
+        draft_n_accepted=ABSENT if figures.draft_n_accepted is None else figures.draft_n_accepted,
     )
 
 

@@ -14,11 +14,11 @@ from tests.tiny_llama import TinyModel, model_here, settings
 class Server:
     """A scheduler with the events of each task by its id."""
 
-    def __init__(self, model: TinyModel | None = None, **changes: Any) -> None:
+    def __init__(self, model: TinyModel | None = None, draft: Any = None, **changes: Any) -> None:
         model = model or model_here()
         setup = settings(**changes)
         sizes = context_sizes(setup, model.n_ctx_train)
-        self.scheduler = Scheduler(model.model, model.tokenizer, setup, sizes)
+        self.scheduler = Scheduler(model.model, model.tokenizer, setup, sizes, draft)
         self.events: dict[int, list[Event]] = {}
 
     def submit(self, task: CompletionTask) -> int:

@@ -13,6 +13,7 @@ from mlx_lm.models.cache import make_prompt_cache
 import engine  # noqa: F401  (prepares MLX)
 from engine.sampling import SamplingParams
 from engine.settings import EngineSettings
+from engine.speculation import NgramSizes, SpeculationSettings
 from engine.task import CompletionTask
 
 BOS, EOS, OTHER_SPECIAL = 256, 257, 258
@@ -131,8 +132,28 @@ def settings(**changes: Any) -> EngineSettings:
         "checkpoint_min_step": 8192,
         "cache_type_k": "",
         "cache_type_v": "",
+        "speculation": speculation(),
     }
     return EngineSettings(**values | changes)
+
+
+def speculation(*kinds: str, **changes: Any) -> SpeculationSettings:
+    """The kinds given, with the command line's defaults."""
+    sizes = NgramSizes(size_n=12, size_m=48, min_hits=1)
+    values: dict[str, Any] = {
+        "draft_n_max": 3,
+        "draft_n_min": 0,
+        "draft_p_min": 0.0,
+        "mod_n_match": 24,
+        "mod_n_max": 64,
+        "mod_n_min": 48,
+        "simple": sizes,
+        "map_k": sizes,
+        "map_k4v": sizes,
+        "lookup_static": "",
+        "lookup_dynamic": "",
+    }
+    return SpeculationSettings(kinds=frozenset(kinds), **values | changes)
 
 
 def sampling(**changes: Any) -> SamplingParams:

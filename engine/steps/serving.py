@@ -18,9 +18,13 @@ log = logging.getLogger(__name__)
 class Serving:
     """Slots with their tasks, shared by all parts of a step."""
 
-    def __init__(self, slots: SlotPool, vocabulary: Vocabulary, metrics: Metrics) -> None:
+    def __init__(
+        self, slots: SlotPool, vocabulary: Vocabulary, metrics: Metrics, *, n_draft_max: int = 0
+    ) -> None:
+        """`n_draft_max` is the most tokens that are guessed at once."""
         self.slots = slots
         self.metrics = metrics
+        self.n_draft_max = n_draft_max
         self._vocabulary = vocabulary
         self._gone: list[int] = []
 
@@ -105,6 +109,7 @@ class Serving:
     def _release(self, slot: Slot, run: Run) -> None:
         if run.clock.n_decoded > 0:
             self.metrics.add_generation(run.clock)
+            self.metrics.add_drafts(run.n_accepted, self.n_draft_max)
         slot.release(now_us())
         if run.parent is not None:
             # The parent's slot has the prompt.
