@@ -4,7 +4,17 @@ import argparse
 import os
 from collections.abc import Callable
 
-from tests.bench import first_token, gap, overhead, sampling, schemas, serving, soak, streams
+from tests.bench import (
+    first_token,
+    gap,
+    ngram,
+    overhead,
+    sampling,
+    schemas,
+    serving,
+    soak,
+    streams,
+)
 from tests.bench.results import Report
 
 _LLAMA_SERVER = "LLAMA_SERVER"
@@ -19,6 +29,7 @@ def main() -> None:
         "first_token": (3, first_token.report),
         "overhead": (5, overhead.report),
         "cost": (3, overhead.report_cost),
+        "ngram": (3, ngram.report),
         "soak": (1, soak.report),
     }
     without_rounds = {"sampling": sampling.report, "schemas": schemas.report}
