@@ -39,6 +39,8 @@ class Connection:
     def __init__(self, stream: socket.socket) -> None:
         self._stream = stream
         self._lock = threading.Lock()
+        self.peer = str(stream.getpeername()[0])
+        """The other side's address."""
         stream.settimeout(None)
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -51,11 +53,6 @@ class Connection:
             if hasattr(socket, name):
                 stream.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
-    @property
-    def peer(self) -> str:
-        """The other side's address."""
-        return str(self._stream.getpeername()[0])
-
     def send(self, message: Message) -> None:
         """Send a message; raises OSError if the other side is gone."""
         data = json.dumps(message, separators=(",", ":")).encode()
@@ -64,8 +61,8 @@ class Connection:
 
     def receive(self, timeout: float | None = None) -> Message | None:
         """Wait for a message; None once the other side has ended, or speaks another language."""
-        self._stream.settimeout(timeout)
         try:
+            self._stream.settimeout(timeout)
             head = self._read(_LENGTH.size)
             length = _LENGTH.unpack(head)[0] if head else _LONGEST
             data = self._read(length) if length < _LONGEST else b""
@@ -119,7 +116,8 @@ class Followers:
                         f"rank {who} didn't connect within {PATIENCE_SECONDS:g} seconds:"
                         " see what it says"
                     ) from None
-                self._welcome(Connection(stream), missing, greeting)
+                with suppress(OSError):
+                    self._welcome(Connection(stream), missing, greeting)
         for rank, connection in self._connections.items():
             self._heard[rank] = queue.SimpleQueue()
             threading.Thread(
@@ -168,12 +166,11 @@ class Followers:
         self._connections[hello[1]] = connection
 
     def _watch(self, rank: int, connection: Connection) -> None:
-        where = connection.peer
         while (message := connection.receive()) is not None and message[0] != "failed":
             self._heard[rank].put(message)
-        reason = f"rank {rank} on {where} has ended"
+        reason = f"rank {rank} on {connection.peer} has ended"
         if message is not None:
-            reason = f"on rank {rank}, {where}: {message[1]}"
+            reason = f"on rank {rank}, {connection.peer}: {message[1]}"
         with self._lock:
             if self._closed or self._lost:
                 return

@@ -19,9 +19,11 @@ from engine.distributed_open import greeting, join, loaded_message
 from engine.distributed_runner import Mirror
 from engine.engine import FREE_BUFFERS_KEPT
 from engine.errors import ModelError
+from engine.kv_cache import use_cache_types
 from engine.loading import Weights, load_model
 from engine.loading.sharing import Share
 from engine.runner import Runner
+from engine.settings import EngineSettings
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +33,7 @@ _LAST_SECONDS = 1.0
 """How long what is being computed may take once rank 0 has ended."""
 
 
-def follow(path: Path, launch: Launch, *, n_ctx: int | None) -> int:
+def follow(path: Path, launch: Launch, settings: EngineSettings, *, n_ctx: int | None) -> int:
     """Serve rank 0 until it ends; the exit status.
 
     For the main thread of a process that does nothing else. Raises `ModelError` if rank 0 can't
@@ -42,7 +44,7 @@ def follow(path: Path, launch: Launch, *, n_ctx: int | None) -> int:
         signal.signal(name, signal.SIG_IGN)
     leader = _Leader(connect(launch, greeting()))
     try:
-        _serve(path, launch, leader, n_ctx)
+        _serve(path, launch, settings, leader, n_ctx)
     except _Ended:
         return leader.status
     except ModelError as error:
@@ -53,7 +55,9 @@ def follow(path: Path, launch: Launch, *, n_ctx: int | None) -> int:
     return 1
 
 
-def _serve(path: Path, launch: Launch, leader: "_Leader", n_ctx: int | None) -> None:
+def _serve(
+    path: Path, launch: Launch, settings: EngineSettings, leader: "_Leader", n_ctx: int | None
+) -> None:
     leader.hear()
     mx.set_cache_limit(FREE_BUFFERS_KEPT)
 
@@ -63,6 +67,7 @@ def _serve(path: Path, launch: Launch, leader: "_Leader", n_ctx: int | None) -> 
         return chosen
 
     loaded = load_model(path, n_ctx=n_ctx, share=Share(join(launch), agree))
+    use_cache_types(loaded.model, settings.cache_type_k, settings.cache_type_v)
     leader.say(*loaded_message(loaded))
     log.info("rank %d of %d holds its part of the model", launch.rank, launch.size)
     mirror = Mirror(Runner(loaded.model, loaded.n_vocab))

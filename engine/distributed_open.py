@@ -17,8 +17,6 @@ from engine.loading import LoadedModel, Weights
 from engine.loading.sharing import Share
 from engine.open_model import OpenModel, open_model
 
-Agree = Callable[[Weights, int], Weights]
-
 
 @dataclass(frozen=True)
 class SharedModel(OpenModel):
@@ -60,7 +58,7 @@ def open_shared(
     """Rank 0's `open_model`; returns when all processes have loaded. Raises `ModelError`."""
     followers.gather(greeting())
     followers.tell("join")
-    share = Share(join(launch), partial(_agree, followers))
+    share = Share(join(launch), partial(agree, followers))
     opened = open_model(path, progress, n_ctx=n_ctx, share=share)
     own = loaded_message(opened.description)
     for rank, message in followers.ask():
@@ -70,12 +68,7 @@ def open_shared(
     return SharedModel(opened.description, opened.tokenizer, runner)
 
 
-def loaded_message(model: LoadedModel) -> Message:
-    """Tells rank 0 what was loaded."""
-    return ["loaded", model.description, model.n_params, model.size_bytes, model.n_vocab]
-
-
-def _agree(followers: Followers, own: Weights, n_values: int) -> Weights:
+def agree(followers: Followers, own: Weights, n_values: int) -> Weights:
     """Rank 0's side: as exact as all have the memory for."""
     wanted = {own}
     for rank, (_, weights, others_n_values) in followers.ask():
@@ -85,6 +78,11 @@ def _agree(followers: Followers, own: Weights, n_values: int) -> Weights:
     chosen: Weights = own if len(wanted) == 1 else "native"
     followers.tell("weights", chosen)
     return chosen
+
+
+def loaded_message(model: LoadedModel) -> Message:
+    """Tells rank 0 what was loaded."""
+    return ["loaded", model.description, model.n_params, model.size_bytes, model.n_vocab]
 
 
 def _version(package: str) -> str:

@@ -63,12 +63,11 @@ def run(argv: Sequence[str]) -> int:
         launch = launch_of(os.environ)
     except ModelError as error:
         return _refuse(str(error))
-    if launch is not None and (reason := together.refusal(settings)):
+    if reason := refusal(settings) or (together.refusal(settings) if launch else ""):
         return _refuse(reason)
+    n_ctx = _context_of_one(settings)
     if launch is not None and launch.rank > 0:
-        return together.follow_rank_0(settings, launch, _context_of_one(settings))
-    if reason := refusal(settings):
-        return _refuse(reason)
+        return together.follow_rank_0(settings, engine_settings(settings), launch, n_ctx)
     try:
         listener = _listen(settings)
     except OSError as error:
@@ -76,13 +75,14 @@ def run(argv: Sequence[str]) -> int:
             f"couldn't bind to {settings.hostname}:{settings.port}: {error.strerror}"
             " (is another server running there? choose another with --port)"
         )
-    n_ctx = _context_of_one(settings)
+    draft = draft_loader(settings, n_ctx)
     if launch is None:
         load = partial(open_model, Path(settings.model), n_ctx=n_ctx)
-        draft = draft_loader(settings, n_ctx)
         engine = Engine(engine_settings(settings), load, draft)
         return asyncio.run(_serve(Server(settings, engine), listener))
-    engine, followers = together.shared_engine(settings, engine_settings(settings), launch, n_ctx)
+    engine, followers = together.shared_engine(
+        settings, engine_settings(settings), launch, n_ctx, draft
+    )
     server = Server(settings, engine)
     status = asyncio.run(_serve(server, listener))
     followers.close("end", server.failure)

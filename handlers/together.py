@@ -10,6 +10,7 @@ import signal
 import stat
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from engine.distributed_launch import Launch
 from engine.distributed_open import open_shared
 from engine.engine import Engine
 from engine.errors import ModelError
+from engine.open_model import OpenModel
 from engine.settings import EngineSettings
 from generated.options import Settings
 
@@ -36,24 +38,33 @@ def refusal(settings: Settings) -> str:
     return ""
 
 
-def follow_rank_0(settings: Settings, launch: Launch, n_ctx: int | None) -> int:
+def follow_rank_0(
+    settings: Settings, engine_settings: EngineSettings, launch: Launch, n_ctx: int | None
+) -> int:
     """Hold a part of the model until rank 0 ends; the exit status."""
     try:
-        return follow(Path(settings.model), launch, n_ctx=n_ctx)
+        return follow(Path(settings.model), launch, engine_settings, n_ctx=n_ctx)
     except ModelError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
 
 
 def shared_engine(
-    settings: Settings, engine_settings: EngineSettings, launch: Launch, n_ctx: int | None
+    settings: Settings,
+    engine_settings: EngineSettings,
+    launch: Launch,
+    n_ctx: int | None,
+    load_draft: Callable[[], OpenModel] | None,
 ) -> tuple[Engine, Followers]:
-    """Rank 0's engine, given up if another process ends; close the followers after it."""
+    """Rank 0's engine, given up if another process ends; close the followers after it.
+
+    A draft model is rank 0's alone.
+    """
     followers = Followers(launch)
     load = partial(
         open_shared, Path(settings.model), n_ctx=n_ctx, launch=launch, followers=followers
     )
-    engine = Engine(engine_settings, load)
+    engine = Engine(engine_settings, load, load_draft)
     followers.on_lost = engine.give_up
     _stop_without_launcher()
     return engine, followers
