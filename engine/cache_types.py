@@ -87,7 +87,7 @@ def cache_type(name: str) -> CacheType:
     if not name or name in _FLOATS:
         return FloatType(name, _FLOATS.get(name))
     instead = _INSTEAD.get(name, f"one of {', '.join((*_FLOATS, *_BITS))}")
-    raise ValueError(f"a KV cache of this type has no form in MLX: use {instead}")
+    raise ValueError(f"MLX has no form of {name} for a KV cache: use {instead}")
 
 
 def dtype_name(dtype: mx.Dtype) -> str:

@@ -35,6 +35,9 @@ def use_cache_types(model: Any, keys: str, values: str) -> None:
     make = getattr(model, "make_cache", lambda: [KVCache() for _ in model.layers])
     try:
         types = cache_type(keys), cache_type(values)
+    except ValueError as error:
+        raise ModelError(str(error)) from None
+    try:
         # The hook by which mlx-lm's models choose their own caches.
         model.make_cache = lambda: [_typed(layer, *types) for layer in make()]
         use_own_attention(model)

@@ -294,7 +294,7 @@ def test_the_size_of_the_cache_is_told(types: str, window: int | None, says: str
     [
         ("q8_0", "", "-ctk q8_0: 32 doesn't divide this model's heads of 16: use f16"),
         ("f16", "q4_0", "-ctk f16 -ctv q4_0: 32 doesn't divide this model's heads of 16: use f16"),
-        ("", "iq4_nl", "-ctv iq4_nl: a KV cache of this type has no form in MLX: use q4_0 or q4_1"),
+        ("", "iq4_nl", "MLX has no form of iq4_nl for a KV cache: use q4_0 or q4_1"),
     ],
 )
 def test_what_a_model_cannot_have_is_refused(keys: str, values: str, says: str) -> None:
