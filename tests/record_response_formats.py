@@ -87,9 +87,7 @@ def wait(url: str) -> None:
             time.sleep(0.1)
 
 
-def case(
-    url: str, template: str, body: dict[str, Any], grammars: dict[str, int]
-) -> dict[str, Any]:
+def case(url: str, template: str, body: dict[str, Any], grammars: dict[str, int]) -> dict[str, Any]:
     """What came of one body; grammars are told by their number."""
     sent = {"messages": MESSAGES, "max_tokens": 40, "seed": 3, "verbose": True, **body}
     reply = ask(url + "/v1/chat/completions", sent)

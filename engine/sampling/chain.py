@@ -37,7 +37,7 @@ def build(
     if "adaptive_p" in params.samplers:
         steps.append(AdaptiveP(params.adaptive_target, params.adaptive_decay, params.seed))
     else:
-        steps.append(Dist(params.seed))
+        steps.append(Dist(params.seed, shown=params.post_sampling_probs))
     return steps
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.sampling import estimate
 from engine.sampling.candidates import Candidates, Floats, log, total
 from engine.sampling.libstdcxx import sort, sort_all_equal
 from engine.sampling.order import REPLAYED, top_order
@@ -33,20 +34,30 @@ class TopP(Step):
         self._p, self._min_keep = np.float32(p), min_keep
 
     def apply(self, candidates: Candidates) -> None:
-        p = candidates.softmax()
-        if not candidates.sorted:
-            if candidates.size > 1024:
-                first = top_order(candidates.logits, _TOP_P_FIRST)
-                kept = self._reached(p[first])
-                if kept is not None:
-                    candidates.take(first[:kept])
-                    candidates.sorted = True
-                    return
+        if candidates.sorted or candidates.size <= estimate.LONG:
+            p = candidates.softmax()
             candidates.sort()
-            p = candidates.p if candidates.p is not None else p
-        kept = self._reached(p)
-        if kept is not None:
-            candidates.keep_first(kept)
+            kept = self._reached(p if candidates.p is None else candidates.p)
+            if kept is not None:
+                candidates.keep_first(kept)
+        else:
+            self._apply_to_many(candidates)
+
+    def _apply_to_many(self, candidates: Candidates) -> None:
+        """Sort only as many as it takes."""
+        first = top_order(candidates.logits, _TOP_P_FIRST)
+        rough = estimate.weights(candidates.logits, candidates.highest())
+        least = max(self._min_keep, 1)
+        kept = estimate.first_reaching(rough, rough[first], float(self._p), least)
+        if kept is None:
+            p = candidates.softmax()
+            kept = self._reached(p[first])
+            if kept is None:
+                # How many it takes doesn't depend on the order of those that are alike.
+                kept = self._reached(np.sort(p)[::-1]) or candidates.size
+                first = top_order(candidates.logits, kept, of_all=True)
+        candidates.take(first[:kept])
+        candidates.sorted = True
 
     def _reached(self, p: Floats) -> int | None:
         """How many leading candidates it takes to reach p, or None if these aren't enough."""

@@ -14,20 +14,22 @@ _REPLAYED_OF_MANY = 1024
 
 _HEAP_SELECTED = 128  # up to this many, the reference uses std::partial_sort, above it buckets
 _BUCKETS, _LOW, _HIGH = 128, -10.0, 10.0
+_SCALE = np.float32(_BUCKETS / (_HIGH - _LOW))
 
 Floats = NDArray[np.float32]
 Indices = NDArray[np.intp]
 
 
-def top_order(values: Floats, count: int) -> Indices:
+def top_order(values: Floats, count: int, *, of_all: bool = False) -> Indices:
     """Positions of the `count` highest `values`, falling, as llama.cpp's partial sort leaves them.
 
     Without ties that is the plain order. Ties are decided by replaying libstdc++'s heap
-    selection, or its sorts within llama.cpp's 128 buckets between -10 and 10.
+    selection, or its sorts within llama.cpp's 128 buckets between -10 and 10. With `of_all` they
+    are left as where all values are sorted, of which these are the first.
     """
     count = min(count, values.shape[0])
     if count > _HEAP_SELECTED:
-        return _bucket_sort(values, count)
+        return _bucket_sort(values, count, of_all=of_all)
     best = falling_order(values, count)
     return partial_sort(-values, count) if _ties(values[best], len(values)).any() else best[:count]
 
@@ -37,11 +39,12 @@ def falling_order(values: Floats, count: int) -> Indices:
     among = _superset(values, count)
     picked = values if among is None else values[among]
     # Value and position in one integer: sorting those is faster than a stable argsort.
-    bits = (picked + np.float32(0)).view(np.uint32)
-    bits = np.where(bits >> 31, bits, bits ^ np.uint32(0x7FFFFFFF))
-    keys = (bits.astype(np.uint64) << np.uint64(32)) | np.arange(len(bits), dtype=np.uint64)
-    keys.sort()
-    order = (keys[: count + 1] & np.uint64(0xFFFFFFFF)).astype(np.intp)
+    keys = np.empty((len(picked), 2), np.uint32)
+    bits = (picked + np.float32(0)).view(np.int32)
+    keys[:, 0] = np.arange(len(bits), dtype=np.uint32)
+    keys[:, 1] = (bits ^ (~(bits >> 31) & np.int32(0x7FFFFFFF))).view(np.uint32)
+    keys.view("<u8")[:, 0].sort()
+    order = keys[: count + 1, 0].astype(np.intp)
     return order if among is None else among[order]
 
 
@@ -50,17 +53,16 @@ def _superset(values: Floats, count: int) -> Indices | None:
 
     The (count + 1)-th highest maximum over columns can't exceed the (count + 1)-th highest value.
     """
-    rows = values.shape[0] // max(4 * (count + 1), 512)
-    if rows < 4:
+    if 2 * (count + 1) > values.shape[0] or values.shape[0] < 2048:
         return None
-    rows = min(rows, 64)
-    columns = values.shape[0] // rows
-    maxima = values[: rows * columns].reshape(rows, columns).max(axis=0)
-    maxima = np.concatenate((maxima, values[rows * columns :]))
-    least = np.partition(maxima, -(count + 1))[-(count + 1)]
-    if least == -np.inf:
-        return None
-    return np.flatnonzero(values >= least)
+    rows = min(values.shape[0] // max(4 * (count + 1), 512), 64)
+    among = values
+    if rows >= 4:
+        columns = values.shape[0] // rows
+        among = values[: rows * columns].reshape(rows, columns).max(axis=0)
+        among = np.concatenate((among, values[rows * columns :]))
+    least = np.partition(among, -(count + 1))[-(count + 1)]
+    return np.flatnonzero(values >= least) if least > -np.inf else None
 
 
 def _ties(falling: Floats, of: int) -> NDArray[np.bool_]:
@@ -69,26 +71,37 @@ def _ties(falling: Floats, of: int) -> NDArray[np.bool_]:
     return tied if of <= REPLAYED else tied & (falling[1:] != -np.inf)
 
 
-def _bucket_sort(values: Floats, count: int) -> Indices:
+def _bucket_sort(values: Floats, count: int, *, of_all: bool) -> Indices:
     """The reference's sort for longer stretches; what overflows is in the lowest bucket."""
-    scale = np.float32(_BUCKETS / (_HIGH - _LOW))
-    scaled = (scale * values + np.float32(-_LOW) * scale).astype(np.float64)
-    fits = np.abs(scaled) < 2.0**31
-    bucket = np.clip(np.where(fits, scaled, -1.0).astype(np.int64), 0, _BUCKETS - 1)
-    if fits.all() or values.max() < 2.0**31 / scale - 1:
+    if values.max() < 2.0**31 / _SCALE - 1:
         order = falling_order(values, count)
     else:
-        order = np.lexsort((-values, -bucket))[: count + 1]
+        order = np.lexsort((-values, -_bucket_of(values)))[: count + 1]
     tied = np.flatnonzero(_ties(values[order], len(values)))
+    if not len(tied):
+        return order[:count]
+    bucket = _bucket_of(values)
+    rising = -bucket[order]
     budget = REPLAYED if len(values) <= REPLAYED else _REPLAYED_OF_MANY
-    lowest = bucket[order[count - 1]]
-    for index in np.unique(bucket[order[tied]])[::-1].tolist():
+    lowest = bucket.min() if of_all else -rising[count - 1]
+    for index in (-np.unique(rising[tied])).tolist():
         members = np.flatnonzero(bucket == index)
         budget -= len(members)
         if index < lowest or budget < 0:
             break
-        start = int(np.searchsorted(-bucket[order], -index))
+        start = int(np.searchsorted(rising, -index))
         keys = -values[members]
-        replay = sort(keys) if index > lowest else partial_sort(keys, count - start)
-        order[start : start + len(replay)] = members[replay]
+        if index > lowest:
+            replay = sort(keys)
+        else:
+            replay = partial_sort(keys, len(keys) if of_all else count - start)
+        end = min(start + len(replay), count)
+        order[start:end] = members[replay[: end - start]]
     return order[:count]
+
+
+def _bucket_of(values: Floats) -> NDArray[np.int16]:
+    """The reference's bucket of each value; numbers that no int32 holds are put into the first."""
+    scaled = _SCALE * values + np.float32(-_LOW) * _SCALE
+    fitting = np.where(scaled < np.float32(2**31), scaled, np.float32(0))
+    return np.clip(fitting, np.float32(0), np.float32(_BUCKETS - 1)).astype(np.int16)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
+from engine.sampling import estimate
 from engine.sampling.candidates import Candidates, Floats, exp, log, log2, power, total
 from engine.sampling.rng import Mt19937
 from engine.sampling.step import Step
@@ -16,8 +18,10 @@ _INVERSE_WIDTH = np.float32(1) / np.float32(0.3)
 class Dist(Step):
     """Pick at random by probability; spends one double even on a single candidate."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, shown: bool = True) -> None:
+        """`shown` says that the probabilities are wanted too, not only the choice."""
         self._seed = seed
+        self._shown = shown
         self._rng = Mt19937(seed)
 
     @property
@@ -30,16 +34,37 @@ class Dist(Step):
             candidates.p = np.ones(1, dtype=np.float32)
             candidates.selected = 0
             return
+        if not self._shown and candidates.size > estimate.LONG:
+            candidates.p = None
+            candidates.selected = _pick_from_many(candidates, u)
+            return
         weights = exp(candidates.logits - candidates.highest())
         running = np.add.accumulate(weights.astype(np.float64))
-        picked = int(running.searchsorted(running[-1] * u))
-        # Infinite logits make the sum NaN, and the reference then falls back to the last.
-        last = candidates.size - 1
-        candidates.selected = last if np.isnan(running[-1]) else min(picked, last)
+        candidates.selected = _first_reaching(running, u)
         candidates.p = (weights / running[-1]).astype(np.float32)
 
     def reset(self) -> None:
         self._rng = Mt19937(self._seed)
+
+
+def _pick_from_many(candidates: Candidates, u: float) -> int:
+    """The same choice, with no more exactness than it takes to be certain."""
+    highest = candidates.highest()
+    rough = estimate.weights(candidates.logits, highest)
+    picked = estimate.crossing(rough, u, estimate.EXP_ERROR)
+    if picked is None:
+        weights = exp(candidates.logits - highest)
+        picked = estimate.crossing(weights, u, estimate.EXACT_WEIGHTS_ERROR)
+        if picked is None:
+            picked = _first_reaching(np.add.accumulate(weights.astype(np.float64)), u)
+    return picked
+
+
+def _first_reaching(running: NDArray[np.float64], u: float) -> int:
+    """Where a running sum reaches a share of all."""
+    last = len(running) - 1
+    # Infinite logits make the sum NaN, and the reference then falls back to the last.
+    return last if np.isnan(running[-1]) else min(int(running.searchsorted(running[-1] * u)), last)
 
 
 class _Discrete(Dist):
