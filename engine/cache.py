@@ -9,6 +9,7 @@ import mlx.core as mx
 
 from engine.cache_layers import LayerCaches, arrange, can_always_trim, copied
 from engine.rotation import KeyRotation
+from engine.window_cache import narrow, oldest_place, window_of
 
 _BLOCK = 512
 
@@ -22,6 +23,8 @@ class Checkpoint:
     """The task it was made for."""
     layers: dict[int, Any]
     """Cache objects by the layer's number; never to be written to."""
+    oldest: int
+    """The earliest place that could be gone back to when it was made, by llama-server's count."""
 
     @property
     def nbytes(self) -> int:
@@ -66,6 +69,39 @@ class SequenceCache:
             self._go_back_to_checkpoint(n_tokens)
         return len(self.tokens)
 
+    def reuse_first(self, n_shared: int, n_prompt: int) -> int:
+        """Forget what doesn't serve a prompt; returns how many of its tokens are kept.
+
+        The first `n_shared` of the prompt's `n_prompt` tokens are the first here. One at least is
+        left to evaluate. Where something can't be rolled back, the rules are llama-server's: the
+        newest checkpoint serves that begins a window before what is shared, or at the very
+        beginning; without one all is forgotten.
+        """
+        if not self.needs_checkpoints or n_shared == 0:
+            return self.keep_first(min(n_shared, n_prompt - 1))
+        window = max(window_of(layer) for layer in self.layers)
+        enough = max(0, n_shared - window - (n_shared == n_prompt))
+        oldest = self._oldest()
+        found: Checkpoint | None = None
+        n_past = n_shared
+        if oldest >= enough:
+            for one in self.checkpoints:
+                if one.n_tokens <= n_shared + 1 and (one.oldest < enough or one.oldest == 0):
+                    found = one
+            if found is None:
+                self.clear()
+                return 0
+            n_past = min(n_shared, max(found.oldest + 1, found.n_tokens - 1))
+        states_only = window == 0
+        kept = [c for c in self.checkpoints if c.n_tokens <= n_past + (not states_only)]
+        n_past = min(n_past, n_prompt - 1)
+        if n_past == 0:
+            self.clear()
+            return 0
+        self._restore(found, n_past)
+        self.checkpoints = kept
+        return n_past
+
     def drop(self, start: int, end: int, rotation: KeyRotation) -> None:
         """Forget tokens `start` to `end` (not included); later ones move up to their places."""
         count = len(self.tokens)
@@ -106,6 +142,11 @@ class SequenceCache:
         twin.checkpoints = list(self.checkpoints)
         return twin
 
+    def narrow(self) -> None:
+        """Hold no more than is needed to go on."""
+        self.layers = [narrow(layer) for layer in self.layers]
+        mx.eval(self.states())
+
     def evaluated(self, tokens: Sequence[int]) -> None:
         """The model ran over `tokens` with these layers and the outcome is computed."""
         self.tokens.extend(tokens)
@@ -129,8 +170,9 @@ class SequenceCache:
             near = bool(kept) and old.n_tokens <= kept[-1].n_tokens + min_step
             if old.id_task == id_task or not near:
                 kept.append(old)
-        layers = {n: copied(x) for n, x in enumerate(self.layers) if not can_always_trim(x)}
-        new = Checkpoint(len(self.tokens), id_task, layers)
+        layers = {n: narrow(copied(x)) for n, x in enumerate(self.layers) if not can_always_trim(x)}
+        mx.eval([layer.state for layer in layers.values()])
+        new = Checkpoint(len(self.tokens), id_task, layers, self._oldest())
         kept = [old for old in kept if old.n_tokens != new.n_tokens]
         self.checkpoints = [*kept[max(0, len(kept) + 1 - most) :], new]
 
@@ -142,6 +184,9 @@ class SequenceCache:
 
     def _empty(self) -> "SequenceCache":
         return SequenceCache(self._make_layers)
+
+    def _oldest(self) -> int:
+        return max(oldest_place(layer, len(self.tokens)) for layer in self.layers)
 
     def _match(self, head: int, tokens: list[int], at: int) -> int:
         """How many tokens from `head` on here are those from `at` on in `tokens`."""
@@ -169,10 +214,18 @@ class SequenceCache:
         if not found:
             self.clear()
             return
-        saved = found[-1].layers
-        self._trim_to(found[-1].n_tokens, [x for x in self.layers if can_always_trim(x)])
+        self._restore(found[-1], found[-1].n_tokens)
+
+    def _restore(self, checkpoint: Checkpoint | None, n_tokens: int) -> None:
+        """Go back to a checkpoint, if it is one, and from there to so many tokens."""
+        if checkpoint is None and n_tokens == len(self.tokens):
+            return
+        saved = {} if checkpoint is None else checkpoint.layers
+        self._trim_to(n_tokens, [x for n, x in enumerate(self.layers) if n not in saved])
         for number, layer in saved.items():
             self.layers[number] = copied(layer)
+            if checkpoint is not None and checkpoint.n_tokens > n_tokens:
+                self.layers[number].trim(checkpoint.n_tokens - n_tokens)
 
 
 def token_array(tokens: Sequence[int]) -> mx.array:

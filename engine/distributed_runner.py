@@ -23,7 +23,7 @@ from engine.runner import Logits, Runner
 
 log = logging.getLogger(__name__)
 
-CHANGES = ("add_checkpoint", "clear", "drop", "keep_first", "reuse_chunks")
+CHANGES = ("add_checkpoint", "clear", "drop", "keep_first", "narrow", "reuse_chunks", "reuse_first")
 """The methods of a cache that change it, apart from `evaluated`, which comes with evaluating."""
 _ROTATION = "the model's rotation"
 _LOST_SECONDS = 1.0

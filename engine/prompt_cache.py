@@ -48,7 +48,9 @@ class PromptCache:
         ]
         if self._limit:
             self._shrink_to(self._limit - size)
-        self._kept.append(cache.copy())
+        kept = cache.copy()
+        kept.narrow()
+        self._kept.append(kept)
 
     def take(self, cache: SequenceCache, tokens: list[int]) -> SequenceCache | None:
         """The kept prompt that serves `tokens` better than `cache` does; it is kept no longer."""

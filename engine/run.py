@@ -64,6 +64,8 @@ class Run:
     """Guesses of what follows `next_token`, which the next decode step checks."""
     n_accepted: list[int] = field(default_factory=list)
     """Of every draft that was checked, how many of its tokens were right."""
+    batch_end: int = 0
+    """Where llama-server's batch of the prompt would end, at whose start checkpoints are made."""
     report_at: int = 0
     """The prompt position after which progress is reported next."""
     tokens: list[int] = field(default_factory=list)

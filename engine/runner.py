@@ -13,6 +13,7 @@ from engine.batching import batch_sizes, forward, largest_exact_batch
 from engine.cache import SequenceCache, token_array
 from engine.cache_layers import LayerCaches
 from engine.rotation import KeyRotation, key_rotation
+from engine.window_cache import SPARE, use_window_caches
 
 log = logging.getLogger(__name__)
 
@@ -22,8 +23,12 @@ Logits = np.ndarray[Any, np.dtype[np.float32]]
 class Runner:
     """Runs one model; on the thread that owns it."""
 
-    def __init__(self, model: Any, n_vocab: int) -> None:
-        """`model` is mlx-lm's; of its logits the first `n_vocab` belong to tokens."""
+    def __init__(self, model: Any, n_vocab: int, *, spare: int = SPARE) -> None:
+        """`model` is mlx-lm's; of its logits the first `n_vocab` belong to tokens.
+
+        `spare` is how many tokens layers with a window hold beside it, at least.
+        """
+        use_window_caches(model, spare)
         self.model = model
         self._n_vocab = n_vocab
 

@@ -57,7 +57,10 @@ class Scheduler:
         `draft` is a smaller model of the same kind, with the same vocabulary, for speculation.
         Raises ModelError where speculation can't be set up.
         """
-        runner = model if isinstance(model, Runner) else Runner(model, vocabulary.n_tokens)
+        spare = settings.n_ubatch
+        runner = (
+            model if isinstance(model, Runner) else Runner(model, vocabulary.n_tokens, spare=spare)
+        )
         draft_runner = None if draft is None else Runner(draft, vocabulary.n_tokens)
         speculator = make_speculator(settings.speculation, runner, draft_runner)
         self._slots = _slots(runner, settings, sizes, speculates=speculator is not None)

@@ -19,6 +19,7 @@ from engine.cache_layers import can_always_trim
 from engine.kv_cache import type_names
 from engine.tensor_file import TensorFile, TensorFileError, TensorInfo, write
 from engine.typed_layer import TypedLayer
+from engine.window_cache import WindowCache, oldest_place
 
 log = logging.getLogger(__name__)
 
@@ -145,7 +146,8 @@ class SlotFiles:
             ]
             cache.layers = list(layers[0].values())
             cache.checkpoints = [
-                Checkpoint(n, -1, made) for n, made in zip(counts[1:], layers[1:], strict=True)
+                Checkpoint(n, -1, made, max(oldest_place(layer, n) for layer in made.values()))
+                for n, made in zip(counts[1:], layers[1:], strict=True)
             ]
             cache.evaluated(tokens)
         return cache
@@ -225,7 +227,7 @@ def _leaves(layer: Any) -> Leaves:
         if keys is None:
             return [None, None, 0]
         return [keys[..., :n, :], values[..., :n, :], n]
-    if type(layer) is RotatingKVCache:
+    if type(layer) in (RotatingKVCache, WindowCache):
         return list(layer.state)
     if type(layer) is ArraysCache:
         cache, left_padding, lengths = layer.state
@@ -271,6 +273,11 @@ def _fits(leaves: Leaves, template: Any, n_tokens: int) -> bool:
     held = keys.shape[2]
     if type(template) is KVCache:
         return bool(held == n_tokens)
+    if type(template) is WindowCache:
+        first = leaves[3]
+        if type(first) is not int or not 0 <= first <= max(0, n_tokens - template.window):
+            return False
+        return bool(held == n_tokens - first <= template.cells)
     keep, max_size, index = leaves[3:]
     if (keep, max_size) != (template.keep, template.max_size) or type(index) is not int:
         return False

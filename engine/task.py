@@ -37,6 +37,8 @@ class CompletionTask:
     timings_per_token: bool
     preserved_tokens: frozenset[int]
     """Special tokens whose text is shown all the same, such as those a chat format parses."""
+    user_starts: tuple[int, ...] = ()
+    """Where in the prompt a user's messages begin: good places to come back to."""
     completion_id: str = ""
     """Names the answer that this is part of, to those who act on it while it runs."""
     carried: Any = None

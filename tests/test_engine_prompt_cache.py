@@ -1,5 +1,7 @@
 """Prompts that outlive their slot's next task, and caches that can only go back to checkpoints."""
 
+from typing import Any
+
 import mlx.core as mx
 import pytest
 from mlx_lm.models.cache import make_prompt_cache
@@ -108,6 +110,8 @@ def test_idle_slots_that_share_the_context_are_emptied() -> None:
 
 WINDOW = 16
 LONG = "a prompt that is longer than the window of its second layer"
+# Longer than the 256 tokens that are held of a window of this size.
+VERY_LONG = " and ".join([LONG] * 6)
 
 
 def window() -> TinyModel:
@@ -116,20 +120,50 @@ def window() -> TinyModel:
 
 @pytest.mark.parametrize(
     ("prompt", "n_cached"),
-    [(LONG, 55), (LONG + " by far", 55), (LONG[:57] + "!!", 55), (LONG[:45], 39), (LONG[:30], 0)],
+    [
+        (LONG, 58),
+        (LONG + " by far", 59),
+        (LONG[:57] + "!!", 57),
+        (LONG[:30], 29),
+        # Nearer to the beginning than a window llama-server wants a checkpoint, and has none.
+        (LONG[:15] + "!!", 0),
+    ],
 )
-def test_a_window_goes_back_to_a_checkpoint(prompt: str, n_cached: int) -> None:
-    expected = tokens_of(Server(window()).answer(task(prompt, n_predict=20)))
-    server = Server(window(), n_parallel=1)
-    server.answer(task(LONG, n_predict=20))
-    events = server.answer(task(prompt, n_predict=20))
+def test_a_window_reaches_further_back_than_it_shows(prompt: str, n_cached: int) -> None:
+    check_reuse(LONG, prompt, n_cached)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "n_cached"),
+    [
+        (VERY_LONG[:370] + "!!", 370),
+        (VERY_LONG[:180] + "!!", 180),
+        # The checkpoint of 64 tokens, but for its last one.
+        (VERY_LONG[:100] + "!!", 63),
+        (VERY_LONG[:60], 0),
+    ],
+)
+def test_a_window_that_has_moved_on_goes_back_to_a_checkpoint(prompt: str, n_cached: int) -> None:
+    starts = tuple(range(64, 384, 64))
+    check_reuse(VERY_LONG, prompt, n_cached, user_starts=starts, checkpoint_min_step=0)
+
+
+def check_reuse(first: str, then: str, n_cached: int, **changes: Any) -> None:
+    """The second answer is the same as without the first one, and so many tokens were there."""
+    starts = changes.pop("user_starts", ())
+    asked = task(then, n_predict=20)
+    expected = tokens_of(Server(window(), **changes).answer(asked))
+    server = Server(window(), n_parallel=1, **changes)
+    server.answer(task(first, n_predict=20, user_starts=starts))
+    events = server.answer(asked)
     assert tokens_of(events) == expected
     assert events[-1].timings.cache_n == n_cached  # type: ignore[union-attr]
 
 
-def test_without_checkpoints_all_is_read_again() -> None:
+def test_without_checkpoints_a_window_serves_as_far_as_it_reaches() -> None:
     server = Server(window(), n_parallel=1, n_ctx_checkpoints=0)
-    assert [cached(server, LONG), cached(server, LONG)] == [0, 0]
+    prompts = [VERY_LONG, VERY_LONG, VERY_LONG[:100]]
+    assert [cached(server, prompt) for prompt in prompts] == [0, 378, 0]
 
 
 def test_checkpoints_make_room_for_newer_ones() -> None:

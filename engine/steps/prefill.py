@@ -64,9 +64,8 @@ class Prefill:
             )
             self._serving.fail(slot, run, "exceed_context_size", message)
             return False
-        n_past = self._reusable(slot.cache, task)
-        # The last token is always evaluated: its logits are needed.
-        n_past = slot.cache.keep_first(min(n_past, n_prompt - 1))
+        n_past = slot.cache.reuse_first(self._reusable(slot.cache, task), n_prompt)
+        run.batch_end = n_past
         run.clock.n_prompt_cached = n_past
         run.stage = Stage.PROMPT
         self._serving.metrics.n_prompt_cached += n_past
@@ -86,15 +85,16 @@ class Prefill:
     def _evaluate(self, slot: Slot, run: Run, budget: int) -> int:
         """Evaluate at most `budget` more tokens of the prompt; returns how many it were."""
         cache, prompt, done = slot.cache, run.task.prompt, len(slot.cache.tokens)
-        chunk = prompt[done : min(done + budget, self._checkpoints.next_stop(cache, len(prompt)))]
+        self._checkpoints.add_when_due(cache, run)
+        chunk = prompt[done : min(done + budget, run.batch_end, len(prompt) - 1)]
         if chunk:
             started = now_us()
             self._runner.prefill(cache, chunk)
             run.clock.prompt_evaluated(len(chunk))
             self._serving.metrics.add_prompt(len(chunk), now_us() - started)
-            self._checkpoints.add_when_due(cache, run)
             self._progress.when_due(slot, run)
         if len(cache.tokens) == len(prompt) - 1:
+            self._checkpoints.add_when_due(cache, run)
             run.sampler.prime(prompt)
             run.next_token = prompt[-1]
             run.stage = Stage.GENERATING
@@ -102,30 +102,37 @@ class Prefill:
 
 
 class _Checkpoints:
-    """Where in a prompt the state of what can't be rolled back is remembered."""
+    """Remembers the state of what can't be rolled back at the starts of llama-server's batches."""
 
     def __init__(self, settings: EngineSettings) -> None:
         self._settings = settings
 
-    def next_stop(self, cache: SequenceCache, n_prompt: int) -> int:
-        """Where the next chunk has to end at the latest."""
-        stops = self._places(n_prompt) if self._wanted(cache) else []
-        return min((at for at in stops if at > len(cache.tokens)), default=n_prompt - 1)
-
     def add_when_due(self, cache: SequenceCache, run: Run) -> None:
-        """Make one if the cache ends at a place for it."""
-        due = len(cache.tokens) in self._places(len(run.task.prompt))
-        if due and self._wanted(cache):
-            most, min_step = self._settings.n_ctx_checkpoints, self._settings.checkpoint_min_step
+        """Begin the next batch if the last one is done, with a checkpoint if that is worth it."""
+        start, task = len(cache.tokens), run.task
+        if start < run.batch_end:
+            return
+        most, min_step = self._settings.n_ctx_checkpoints, self._settings.checkpoint_min_step
+        if most <= 0 or not cache.needs_checkpoints:
+            run.batch_end = len(task.prompt)
+            return
+        apart = cache.checkpoints[-1].n_tokens + min_step if cache.checkpoints else -1
+        run.batch_end = self._batch_end(start, task, apart)
+        n_prompt, last_user = len(task.prompt), max(task.user_starts, default=-1)
+        near_end = n_prompt < run.batch_end + self._settings.n_ubatch
+        worth_it = near_end or run.batch_end == n_prompt or start in task.user_starts
+        spaced = start > apart or near_end or start == last_user
+        if start > 0 and worth_it and spaced:
             cache.add_checkpoint(run.request.id, most, min_step)
 
-    def _places(self, n_prompt: int) -> list[int]:
-        """Near a prompt's end, as llama-server has them."""
-        near = (n_prompt - self._settings.n_ubatch - 4, n_prompt - 4)
-        return [at for at in near if at > 0]
-
-    def _wanted(self, cache: SequenceCache) -> bool:
-        return self._settings.n_ctx_checkpoints > 0 and cache.needs_checkpoints
+    def _batch_end(self, start: int, task: CompletionTask, apart: int) -> int:
+        """Batches end before the last tokens, and where users' messages begin."""
+        n_prompt, n_batch = len(task.prompt), self._settings.n_batch
+        ends = [start + n_batch, n_prompt]
+        ends += [n_prompt - min(n_batch, n) for n in (4 + self._settings.n_ubatch, 4)]
+        last_user = max(task.user_starts, default=-1)
+        ends += [at for at in task.user_starts if at > apart or at == last_user]
+        return min(end for end in ends if end > start)
 
 
 def prefill_chunk(n_ubatch: int) -> int:
