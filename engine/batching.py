@@ -8,7 +8,8 @@ it out on the model at hand.
 
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -19,6 +20,7 @@ from mlx_lm.models import base
 from engine.cache import token_array
 from engine.cache_layers import LayerCaches, copied, is_plain
 from engine.packed_attention import attention
+from engine.row_step import RowLayer, RowStep
 from engine.typed_layer import TypedLayer
 
 log = logging.getLogger(__name__)
@@ -26,6 +28,8 @@ log = logging.getLogger(__name__)
 _ATTENTION = "scaled_dot_product_attention"
 _SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64)
 """Batches have one of these sizes, so that every size in use was tried out."""
+
+Evaluate = Callable[[Sequence[int], Sequence[LayerCaches]], mx.array]
 
 
 class BatchedLayer:
@@ -91,37 +95,48 @@ def trial_sizes(most: int) -> list[int]:
     return [size for size in _SIZES if 1 < size <= most]
 
 
-def largest_exact_batch(model: Any, caches: Sequence[LayerCaches], most: int) -> int:
+def largest_exact_batch(
+    model: Any, caches: Sequence[LayerCaches], most: int, step: RowStep | None = None
+) -> int:
     """How many rows `forward` can take so that each one's logits are those it gets alone.
 
     Tries up to `most`, shared out among the (empty) `caches`, which are of no further use; 1 if
-    the model can't be batched this way at all.
+    the model can't be batched this way at all. With a `step`, that is what is tried.
     """
     if not can_be_batched(caches[0]):
         return 1
     use_own_attention(model)
     try:
-        return _try_batches(model, caches, most)
+        return _try_batches(model, caches, most, step)
     except Exception as error:
         log.info("rows are decoded one by one: %s", error)
         return 1
 
 
-def _try_batches(model: Any, caches: Sequence[LayerCaches], most: int) -> int:
+def _try_batches(model: Any, caches: Sequence[LayerCaches], most: int, step: RowStep | None) -> int:
+    evaluate = step.forward if step else partial(forward, model)
     for n, layers in enumerate(caches):
         # Different lengths, as slots have them.
         model(token_array([0] * (n + 1)), cache=layers)
-    alone = [_Alone(model, [copied(layer) for layer in layers]) for layers in caches]
-    exact = 1
-    for size in trial_sizes(most):
+    alone = [_Alone(evaluate, [copied(layer) for layer in layers]) for layers in caches]
+
+    def is_exact(size: int) -> bool:
         counts = [(size - n + len(caches) - 1) // len(caches) for n in range(len(caches))]
         tokens = [token for count in counts for token in range(count)]
         holders = [layers for layers, n in zip(caches, counts, strict=True) for _ in range(n)]
-        together = np.array(forward(model, tokens, holders).astype(mx.float32))
+        together = np.array(evaluate(tokens, holders).astype(mx.float32))
         for layers, count in zip(caches, counts, strict=True):
             _forget_last(layers, count)
         wanted = [row for one, n in zip(alone, counts, strict=True) for row in one.first(n)]
-        if not np.array_equal(together, np.stack(wanted)):
+        return np.array_equal(together, np.stack(wanted))
+
+    sizes = trial_sizes(most)
+    if step and sizes and is_exact(sizes[-1]):
+        # Rows that don't touch each other at all don't in smaller batches.
+        return sizes[-1]
+    exact = 1
+    for size in sizes:
+        if not is_exact(size):
             break
         exact = size
     return exact
@@ -130,14 +145,14 @@ def _try_batches(model: Any, caches: Sequence[LayerCaches], most: int) -> int:
 class _Alone:
     """Logits of tokens 0, 1, 2, … one after the other, computed as far as asked for."""
 
-    def __init__(self, model: Any, layers: LayerCaches) -> None:
-        self._model = model
+    def __init__(self, evaluate: Evaluate, layers: LayerCaches) -> None:
+        self._evaluate = evaluate
         self._layers = layers
         self._rows: list[Any] = []
 
     def first(self, n: int) -> list[Any]:
         while len(self._rows) < n:
-            row = forward(self._model, [len(self._rows)], [self._layers])[0]
+            row = self._evaluate([len(self._rows)], [self._layers])[0]
             self._rows.append(np.array(row.astype(mx.float32)))
         return self._rows[:n]
 
@@ -175,7 +190,9 @@ def use_own_attention(model: Any) -> None:
 def _attention(
     queries: mx.array, keys: Any, values: Any, cache: Any, *args: Any, **more: Any
 ) -> mx.array:
-    """mlx-lm's attention, on a batch row by row."""
+    """mlx-lm's attention; on a batch row by row, or in one go where that was prepared."""
+    if isinstance(cache, RowLayer):
+        return cache.attend(queries, keys, values, *args, **more)
     if not isinstance(cache, BatchedLayer):
         return attention(queries, keys, values, cache, *args, **more)
     holders = [one for one, n in zip(cache.caches, cache.counts, strict=True) for _ in range(n)]

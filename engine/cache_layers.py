@@ -21,6 +21,8 @@ def copied(layer: Any) -> Any:
         twin.caches = [copied(part) for part in layer.caches]
     else:
         twin.state = tree_map(_copied_leaf, layer.state)
+    # For whoever writes to the memory itself, which MLX never does while it is shared.
+    layer.shared = twin.shared = True
     return twin
 
 

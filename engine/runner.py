@@ -9,10 +9,11 @@ import mlx.core as mx
 import numpy as np
 from mlx_lm.models.cache import make_prompt_cache
 
-from engine.batching import batch_sizes, forward, largest_exact_batch
+from engine.batching import batch_sizes, forward, largest_exact_batch, use_own_attention
 from engine.cache import SequenceCache, token_array
 from engine.cache_layers import LayerCaches
 from engine.rotation import KeyRotation, key_rotation
+from engine.row_step import RowStep, row_step
 from engine.window_cache import SPARE, use_window_caches
 
 log = logging.getLogger(__name__)
@@ -31,6 +32,7 @@ class Runner:
         use_window_caches(model, spare)
         self.model = model
         self._n_vocab = n_vocab
+        self._in_one_go = in_one_go
 
     def new_cache(self) -> SequenceCache:
         """An empty cache."""
@@ -57,7 +59,7 @@ class Runner:
         layers = [cache.layers for cache in caches]
         batches, at = [], 0
         for size in batch_sizes(len(tokens), batch):
-            batches.append(forward(self.model, tokens[at : at + size], layers[at : at + size]))
+            batches.append(self._forward(tokens[at : at + size], layers[at : at + size]))
             at += size
         logits = mx.concatenate(batches)[:, : self._n_vocab].astype(mx.float32)
         mx.eval(logits)  # lets other threads run meanwhile, which numpy's conversion wouldn't
@@ -68,9 +70,21 @@ class Runner:
     def largest_batch(self, n_caches: int, most: int) -> int:
         """How many tokens, of `most` in so many caches, are decoded at once as each alone."""
         trial = [self._new_layers() for _ in range(n_caches)]
-        size = largest_exact_batch(self.model, trial, most)
+        size = largest_exact_batch(self.model, trial, most, self._row_step)
         log.info("tokens are decoded in batches of %d", size)
         return size
+
+    def _forward(self, tokens: Sequence[int], layers: Sequence[LayerCaches]) -> mx.array:
+        if self._row_step is None:
+            return forward(self.model, tokens, layers)
+        return self._row_step.forward(tokens, layers)
+
+    @cached_property
+    def _row_step(self) -> RowStep | None:
+        if not self._in_one_go:
+            return None
+        use_own_attention(self.model)
+        return row_step(self.model, self._new_layers)
 
     def _find_rotation(self) -> KeyRotation | None:
         return key_rotation(self.model, self._new_layers())

@@ -18,6 +18,7 @@ from engine.panels.native import attention, available, stand_in
 # Each part of the work is a token's queries of one key head; this is enough for all threads.
 _GROUPS = 64
 _ROOM = 256
+_FIRST_ROWS = 16
 
 
 def can_attend(head_dim: int) -> bool:
@@ -26,11 +27,11 @@ def can_attend(head_dim: int) -> bool:
 
 
 class RowAttention:
-    """One layer's attention of up to `most` tokens."""
+    """One layer's attention."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self) -> None:
         # Keys, values, tokens, room of each row's cache.
-        self._rows = np.zeros((most, 4), np.int64)
+        self._rows = np.zeros((_FIRST_ROWS, 4), np.int64)
         self._what: Any = None
         self._stand_in: mx.array | None = None
         self._made_for: tuple[int, int, int, float] | None = None
@@ -51,8 +52,11 @@ class RowAttention:
         """
         n_rows, n_heads, _, head_dim = queries.shape
         shape = (n_heads, keys.shape[1], head_dim, scale)
-        if self._made_for != shape:
-            self._make(*shape)
+        if n_rows > len(self._rows):
+            self._rows = np.zeros((2 * n_rows, 4), np.int64)
+            self._made_for = None
+        if self._stand_in is None or self._made_for != shape:
+            self._stand_in = self._make(*shape)
         for row, (cache, place) in enumerate(places):
             key_at, value_at, room = _addresses(cache)
             self._rows[row] = key_at, value_at, place, room
@@ -60,12 +64,13 @@ class RowAttention:
         seen = mx.concatenate(flat, axis=1) @ self._stand_in
         return seen.reshape(n_rows, n_heads, 1, head_dim)
 
-    def _make(self, n_heads: int, n_kv_heads: int, head_dim: int, scale: float) -> None:
+    def _make(self, n_heads: int, n_kv_heads: int, head_dim: int, scale: float) -> mx.array:
         append, attend = attention(head_dim)
         head = struct.pack("<qqf4xQ", n_heads, n_kv_heads, scale, self._rows.ctypes.data)
         self._what = np.frombuffer(head, np.uint8).copy()
         width = (n_heads + 2 * n_kv_heads) * head_dim
-        self._stand_in = stand_in(
+        self._made_for = (n_heads, n_kv_heads, head_dim, scale)
+        return stand_in(
             self._what.ctypes.data,
             _GROUPS,
             (n_heads * head_dim, width),
@@ -73,7 +78,6 @@ class RowAttention:
             before=append,
             n_parts=n_kv_heads,
         )
-        self._made_for = (n_heads, n_kv_heads, head_dim, scale)
 
 
 def make_room(cache: Any, n_tokens: int, n_kv_heads: int, head_dim: int) -> None:
@@ -99,6 +103,9 @@ def shared(cache: Any) -> bool:
 def _addresses(cache: Any) -> tuple[int, int, int]:
     """Where the keys and values are, and the tokens that they have room for."""
     keys, values = np.array(cache.keys, copy=False), np.array(cache.values, copy=False)
+    if not (keys.flags.c_contiguous and values.flags.c_contiguous):
+        cache.keys, cache.values = mx.contiguous(cache.keys), mx.contiguous(cache.values)
+        return _addresses(cache)
     return (
         keys.__array_interface__["data"][0],
         values.__array_interface__["data"][0],

@@ -99,9 +99,7 @@ def stand_in(
 
     The numbers themselves, which would lie behind the description, are never read.
     """
-    head = struct.pack(
-        "<QQQqqQQq", *MAGIC, data, n_groups, shape[0], function, before, n_parts
-    )
+    head = struct.pack("<QQQqqQQq", *MAGIC, data, n_groups, shape[0], function, before, n_parts)
     stored = mx.array(np.frombuffer(head.ljust(4 * LEAST_VALUES, b"\0"), np.float32))
     matrix = mx.as_strided(stored, shape, (shape[1], 1)).T
     mx.eval(matrix)
