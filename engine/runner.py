@@ -24,10 +24,13 @@ Logits = np.ndarray[Any, np.dtype[np.float32]]
 class Runner:
     """Runs one model; on the thread that owns it."""
 
-    def __init__(self, model: Any, n_vocab: int, *, spare: int = SPARE) -> None:
+    def __init__(
+        self, model: Any, n_vocab: int, *, spare: int = SPARE, in_one_go: bool = True
+    ) -> None:
         """`model` is mlx-lm's; of its logits the first `n_vocab` belong to tokens.
 
-        `spare` is how many tokens layers with a window hold beside it, at least.
+        `in_one_go` allows steps that compute all rows' attention together; `spare` is how many
+        tokens layers with a window hold beside it, at least.
         """
         use_window_caches(model, spare)
         self.model = model
