@@ -23,7 +23,8 @@ class Pieces:
     The tree's nodes are numbered breadth first, from the root's 0; `levels` says where each
     depth begins. Node n is behind `parent_of[n]` for the character `points[point_of[n]]`, its
     children are those from `children[n]` to `children[n + 1]`. `tokens[i]` ends at node
-    `node_of[i]`; the last ones end in the midst of a character, as `cuts[cut_of[j]]` says.
+    `node_of[i]`; the last ones end in the midst of a character, as `cuts[cut_of[j]]` says. The
+    tokens that end at node n are those at `by_node[ended[n]:ended[n + 1]]`.
     """
 
     def __init__(self, vocab: Vocab, n_vocab: int) -> None:
@@ -95,6 +96,8 @@ class Pieces:
         self.point_of = np.concatenate(points)
         self.parent_of = np.concatenate(parents)
         self.children = 1 + np.searchsorted(self.parent_of[1:], np.arange(n_nodes + 1))
+        self.by_node = np.argsort(self.node_of, kind="stable")
+        self.ended = np.searchsorted(self.node_of[self.by_node], np.arange(n_nodes + 1))
 
 
 def _text(piece: bytes) -> str | None:

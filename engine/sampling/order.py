@@ -62,7 +62,11 @@ def _superset(values: Floats, count: int) -> Indices | None:
         among = values[: rows * columns].reshape(rows, columns).max(axis=0)
         among = np.concatenate((among, values[rows * columns :]))
     least = np.partition(among, -(count + 1))[-(count + 1)]
-    return np.flatnonzero(values >= least) if least > -np.inf else None
+    if least > -np.inf:
+        return np.flatnonzero(values >= least)
+    possible, others = np.flatnonzero(values > -np.inf), np.flatnonzero(values == -np.inf)
+    found = np.concatenate((possible, others[: max(count + 1 - len(possible), 0)]))
+    return np.sort(found) if len(found) > count else None
 
 
 def _ties(falling: Floats, of: int) -> NDArray[np.bool_]:
