@@ -6,6 +6,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -17,6 +18,7 @@ from engine.errors import GroupBroken, ModelError
 from engine.events import FailureKind
 from engine.kv_cache import cache_sizes, use_cache_types
 from engine.loading import LoadedModel
+from engine.memory import give_back
 from engine.metrics import Metrics
 from engine.open_model import OpenModel
 from engine.pending import Pending, StepClock
@@ -37,6 +39,8 @@ T = TypeVar("T")
 OnProgress = Callable[[float], None]
 
 _STOPPED = "the server is shutting down"
+_PAUSE_SECONDS = 1.0
+"""How long there has to be nothing to do before memory is given back."""
 FREE_BUFFERS_KEPT = 1 << 30
 """Bytes of freed buffers MLX may hold on to: room for one step's temporaries, no hoard."""
 
@@ -281,9 +285,16 @@ class Engine:
         if scheduler.idle and self._inbox.empty():
             mx.clear_cache()
             self._clock.stop()
-            self._carry_out(self._inbox.get(), scheduler)
+            self._carry_out(self._next_command(), scheduler)
         while not self._inbox.empty():
             self._carry_out(self._inbox.get(), scheduler)
+
+    def _next_command(self) -> Command | None:
+        """Wait for one; when none comes for a while, memory is given back meanwhile."""
+        with suppress(queue.Empty):
+            return self._inbox.get(timeout=_PAUSE_SECONDS)
+        give_back()
+        return self._inbox.get()
 
     def _carry_out(self, command: Command | None, scheduler: Scheduler) -> None:
         if command is not None:
