@@ -4,6 +4,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,11 @@ _PERSON: Json = {
     },
     "required": ["name", "age", "tags"],
 }
+_WITHOUT_TOP_K = {
+    "temperature alone": ["temperature"],
+    "top-p, of which these rows need half": ["top_p", "temperature"],
+    "min-p": ["min_p", "temperature"],
+}
 _ANSWER = json.dumps({"name": "Ada Lovelace", "age": 36, "tags": ["numbers", "engines"]})
 
 Rows = list[np.ndarray]
@@ -38,6 +44,8 @@ def report() -> None:
     for n_vocab, goal in ((49_152, "0.35"), (151_936, "0.9")):
         rows = _rows(n_vocab)
         _line(f"default chain, vocabulary of {n_vocab}", _alone(rows), f"{goal} ms")
+    for chain, samplers in _WITHOUT_TOP_K.items():
+        _line(f"  {chain}", _alone(rows, samplers=samplers), "")
     added, added_by_refusals = _added_by_a_grammar()
     _line("added by a JSON schema, SmolLM2's vocabulary", statistics.median(added), "0.5 ms")
     _line("  the mean of these", statistics.mean(added), "")
@@ -69,8 +77,8 @@ def _timed(do: Callable[..., object], *args: object) -> float:
     return time.perf_counter() - start
 
 
-def _alone(rows: Rows) -> float:
-    sampler = Sampler(params(seed=1), len(rows[0]), Letters())
+def _alone(rows: Rows, **changes: Any) -> float:
+    sampler = Sampler(params(seed=1, **changes), len(rows[0]), Letters())
     times = [_timed(_step, sampler, row) for row in _cycled(rows)]
     return statistics.median(times)
 
