@@ -71,12 +71,17 @@ def product_hook(blas: int) -> int:
     return int(module.get_function_address("sgemm"))
 
 
-@cache
 def kernel(form: Form) -> int:
     """The address of the product with panels of this form."""
-    forms = [FLOAT32] if form == FLOAT32 else [FLOAT32, form]
-    module = _compiled(_source("kernels.ll.j2", forms=forms, unpacked=FLOAT32))
-    return int(module.get_function_address(form.name))
+    return int(_kernels(form).get_function_address(form.name))
+
+
+@cache
+def _kernels(form: Form) -> Any:
+    rows = 0
+    if form != FLOAT32:
+        rows = _kernels(FLOAT32).get_function_address(f"{FLOAT32.name}_rows")
+    return _compiled(_source("kernels.ll.j2", form=form, unpacked=FLOAT32, unpacked_rows=rows))
 
 
 @cache
