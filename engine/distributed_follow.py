@@ -70,7 +70,8 @@ def _serve(
     use_cache_types(loaded.model, settings.cache_type_k, settings.cache_type_v)
     leader.say(*loaded_message(loaded))
     log.info("rank %d of %d holds its part of the model", launch.rank, launch.size)
-    mirror = Mirror(Runner(loaded.model, loaded.n_vocab, in_one_go=False))
+    runner = Runner(loaded.model, loaded.n_vocab, spare=settings.n_ubatch, in_one_go=False)
+    mirror = Mirror(runner)
     while True:
         mirror.repeat(leader.hear())
 

@@ -52,10 +52,14 @@ def open_shared(
     progress: Callable[[float], None] | None,
     *,
     n_ctx: int | None,
+    spare: int,
     launch: Launch,
     followers: Followers,
 ) -> SharedModel:
-    """Rank 0's `open_model`; returns when all processes have loaded. Raises `ModelError`."""
+    """Rank 0's `open_model`; returns when all processes have loaded. Raises `ModelError`.
+
+    `spare` is for the runner.
+    """
     followers.gather(greeting())
     followers.tell("join")
     share = Share(join(launch), partial(agree, followers))
@@ -64,7 +68,8 @@ def open_shared(
     for rank, message in followers.ask():
         if message != own:
             raise ModelError(f"rank {rank} loaded another model: give all the same file")
-    runner = SharedRunner(opened.model, opened.tokenizer.n_tokens, followers)
+    n_vocab = opened.tokenizer.n_tokens
+    runner = SharedRunner(opened.model, n_vocab, followers, spare=spare)
     return SharedModel(opened.description, opened.tokenizer, runner)
 
 

@@ -23,7 +23,7 @@ from engine.runner import Logits, Runner
 
 log = logging.getLogger(__name__)
 
-CHANGES = ("add_checkpoint", "clear", "drop", "keep_first", "reuse_chunks")
+CHANGES = ("add_checkpoint", "clear", "drop", "keep_first", "narrow", "reuse_chunks", "reuse_first")
 """The methods of a cache that change it, apart from `evaluated`, which comes with evaluating."""
 _ROTATION = "the model's rotation"
 _LOST_SECONDS = 1.0
@@ -33,8 +33,9 @@ _LOST_SECONDS = 1.0
 class SharedRunner(Runner):
     """Rank 0's: runs its part of the model after telling the others to run theirs."""
 
-    def __init__(self, model: Any, n_vocab: int, followers: Followers) -> None:
-        super().__init__(model, n_vocab, in_one_go=False)
+    def __init__(self, model: Any, n_vocab: int, followers: Followers, *, spare: int) -> None:
+        """`spare` is `Runner`'s, and the same in all processes."""
+        super().__init__(model, n_vocab, spare=spare, in_one_go=False)
         self._followers = followers
         self._numbers = itertools.count()
         self._forgotten: list[int] = []

@@ -62,7 +62,12 @@ def shared_engine(
     """
     followers = Followers(launch)
     load = partial(
-        open_shared, Path(settings.model), n_ctx=n_ctx, launch=launch, followers=followers
+        open_shared,
+        Path(settings.model),
+        n_ctx=n_ctx,
+        spare=engine_settings.n_ubatch,
+        launch=launch,
+        followers=followers,
     )
     engine = Engine(engine_settings, load, load_draft)
     followers.on_lost = engine.give_up
