@@ -30,7 +30,7 @@ _PERSON: Json = {
 }
 _WITHOUT_TOP_K = {
     "temperature alone": ["temperature"],
-    "top-p, of which these rows need half": ["top_p", "temperature"],
+    "top-p, which keeps thousands of these rows": ["top_p", "temperature"],
     "min-p": ["min_p", "temperature"],
 }
 _ANSWER = json.dumps({"name": "Ada Lovelace", "age": 36, "tags": ["numbers", "engines"]})
