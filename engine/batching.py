@@ -16,12 +16,15 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 from mlx_lm.models import base
+from mlx_lm.models.cache import ArraysCache, CacheList
 
+from engine.batched_states import BatchedStates
 from engine.cache import token_array
 from engine.cache_layers import LayerCaches, copied, is_plain
 from engine.packed_attention import attention
 from engine.row_step import RowLayer, RowStep
 from engine.typed_layer import TypedLayer
+from engine.window_cache import WindowCache
 
 log = logging.getLogger(__name__)
 
@@ -54,9 +57,10 @@ class BatchedLayer:
     def make_mask(
         self, n_tokens: int, *, return_array: bool = False, window_size: int | None = None
     ) -> None:
-        """One token sees all before it; sliding windows aren't batched."""
-        if n_tokens != 1 or window_size is not None:
-            raise NotImplementedError("only single tokens without a window are batched")
+        """One token sees all that its cache gives it, which is no more than a window shows."""
+        windowed = all(isinstance(cache, WindowCache) for cache in self.caches)
+        if n_tokens != 1 or not (window_size is None or windowed):
+            raise NotImplementedError("only single tokens are batched")
 
 
 def forward(model: Any, tokens: Sequence[int], caches: Sequence[LayerCaches]) -> mx.array:
@@ -69,10 +73,10 @@ def forward(model: Any, tokens: Sequence[int], caches: Sequence[LayerCaches]) ->
         return logits[:, -1]
     groups = [list(group) for _, group in groupby(caches, key=id)]
     counts = [len(group) for group in groups]
-    places = [group[0][0].offset + n for group in groups for n in range(len(group))]
+    places = [_n_tokens(group[0]) + n for group in groups for n in range(len(group))]
     offsets = mx.array(places, dtype=mx.int32)
     layers = zip(*(group[0] for group in groups), strict=True)
-    batched = [BatchedLayer(layer, counts, offsets) for layer in layers]
+    batched = [_batched(layer, counts, offsets) for layer in layers]
     logits = model(token_array(tokens).T, cache=batched)
     return logits[:, -1]
 
@@ -86,8 +90,36 @@ def batch_sizes(n_rows: int, largest: int) -> Iterator[int]:
 
 
 def can_be_batched(layers: LayerCaches) -> bool:
-    """Whether caches are of the one kind that several rows can be added to at once."""
-    return all(map(is_plain, layers))
+    """Whether caches are of the kinds that several rows can be added to at once."""
+    return all(map(_takes_rows, layers))
+
+
+def _takes_rows(layer: Any) -> bool:
+    if type(layer) is CacheList:
+        return can_be_batched(layer.caches)
+    return is_plain(layer) or type(layer) in (WindowCache, ArraysCache)
+
+
+def _batched(layers: Sequence[Any], counts: Sequence[int], offsets: mx.array) -> Any:
+    """The same layer's caches of several slots, in the place of one."""
+    if type(layers[0]) is CacheList:
+        parts = zip(*(layer.caches for layer in layers), strict=True)
+        return CacheList(*(_batched(part, counts, offsets) for part in parts))
+    if type(layers[0]) is not ArraysCache:
+        return BatchedLayer(layers, counts, offsets)
+    if max(counts) > 1:
+        raise NotImplementedError("a state takes one token after the other")
+    return BatchedStates(layers)
+
+
+def _n_tokens(layers: Sequence[Any]) -> int:
+    """Tokens in a model's caches, as far as one of them counts them."""
+    for layer in layers:
+        if type(layer) is CacheList:
+            return _n_tokens(layer.caches)
+        if hasattr(layer, "offset"):
+            return int(layer.offset)
+    return 0
 
 
 def trial_sizes(most: int) -> list[int]:
@@ -120,13 +152,20 @@ def _try_batches(model: Any, caches: Sequence[LayerCaches], most: int, step: Row
         model(token_array([0] * (n + 1)), cache=layers)
     alone = [_Alone(evaluate, [copied(layer) for layer in layers]) for layers in caches]
 
+    plain = all(map(is_plain, caches[0]))
+
     def is_exact(size: int) -> bool:
         counts = [(size - n + len(caches) - 1) // len(caches) for n in range(len(caches))]
         tokens = [token for count in counts for token in range(count)]
         holders = [layers for layers, n in zip(caches, counts, strict=True) for _ in range(n)]
-        together = np.array(evaluate(tokens, holders).astype(mx.float32))
-        for layers, count in zip(caches, counts, strict=True):
-            _forget_last(layers, count)
+        if plain:
+            together = np.array(evaluate(tokens, holders).astype(mx.float32))
+            for layers, count in zip(caches, counts, strict=True):
+                _forget_last(layers, count)
+        else:
+            twins = {id(layers): [copied(layer) for layer in layers] for layers in caches}
+            held = [twins[id(layers)] for layers in holders]
+            together = np.array(evaluate(tokens, held).astype(mx.float32))
         wanted = [row for one, n in zip(alone, counts, strict=True) for row in one.first(n)]
         return np.array_equal(together, np.stack(wanted))
 
@@ -168,6 +207,9 @@ def _update_and_fetch_each(
     """Add the rows of one sequence to its cache; what each of them sees, up to itself."""
     if isinstance(cache, TypedLayer):
         return cache.update_and_fetch_each(keys, values)
+    if isinstance(cache, WindowCache):
+        places = [slice(n, n + 1) for n in range(keys.shape[2])]
+        return [cache.update_and_fetch(keys[..., n, :], values[..., n, :]) for n in places]
     before = cache.offset
     all_keys, all_values = cache.update_and_fetch(keys, values)
     ends = range(before + 1, before + keys.shape[2] + 1)

@@ -142,7 +142,7 @@ def use_window_caches(model: Any, spare: int) -> None:
 
 class _WindowedCaches:
     def __init__(self, make: Callable[[], list[Any]], spare: int) -> None:
-        self._make = make._make if isinstance(make, _WindowedCaches) else make
+        self._make: Callable[[], list[Any]] = getattr(make, "_make", make)
         self._spare = spare
 
     def __call__(self) -> list[Any]:

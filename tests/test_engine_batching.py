@@ -5,8 +5,17 @@ import numpy as np
 import pytest
 from mlx_lm.models.cache import RotatingKVCache, make_prompt_cache
 
-from engine.batching import batch_sizes, forward, largest_exact_batch
-from tests.tiny_llama import load
+from engine.batching import (
+    batch_sizes,
+    can_be_batched,
+    forward,
+    largest_exact_batch,
+    use_own_attention,
+)
+from engine.runner import Runner
+from tests.made_server import made, made_server
+from tests.stepped import tokens_of
+from tests.tiny_llama import load, sampling, task
 
 TEXTS = [[1, 2, 3], [4], [5, 6, 7, 8, 9]]
 
@@ -90,3 +99,38 @@ def test_a_model_that_takes_no_batch_is_served_one_by_one(monkeypatch: pytest.Mo
     with monkeypatch.context() as patch:
         patch.setattr(attention, "__call__", demanding)
         assert largest_exact_batch(model, [make_prompt_cache(model) for _ in range(2)], 2) == 1
+
+
+@pytest.mark.parametrize("name", ["gemma3", "gpt-oss", "lfm2", "qwen35", "falcon-h1", "nemotron_h"])
+def test_windows_and_states_are_batched_too(name: str) -> None:
+    """Each row is what it is alone, also past the end of the window, and so is what follows."""
+    runner = Runner(made(name).model, 265)
+    assert can_be_batched(runner.new_cache().layers)
+    use_own_attention(runner.model)
+    rows = []
+    for size in (1, 3):
+        caches = [runner.new_cache() for _ in TEXTS]
+        for text, cache in zip(TEXTS, caches, strict=True):
+            runner.prefill(cache, text * 7)
+        layers = [cache.layers for cache in caches]
+        for tokens in ([10, 20, 30], [11, 21, 31]):
+            parts = [
+                forward(runner.model, tokens[at : at + size], layers[at : at + size])
+                for at in range(0, 3, size)
+            ]
+        rows.append(np.array(mx.concatenate(parts)))
+    np.testing.assert_allclose(rows[1], rows[0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["gemma3", "lfm2", "falcon-h1"])
+def test_texts_are_the_same_in_company(name: str) -> None:
+    prompts = ["the quick", "a", "some longer text that is past the end of the window"]
+    warm = [sampling(seed=n, temperature=0.9) for n in range(3)]
+    asked = [
+        task(text, n_predict=20, sampling=how) for text, how in zip(prompts, warm, strict=True)
+    ]
+    alone = [tokens_of(made_server(name, n_parallel=1).answer(one)) for one in asked]
+    server = made_server(name, n_parallel=3)
+    ids = [server.submit(one) for one in asked]
+    server.run()
+    assert [tokens_of(server.events[id]) for id in ids] == alone

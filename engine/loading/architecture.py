@@ -30,6 +30,8 @@ COMMON = {
     LAYER + "mlp.down_proj": BLOCK + "ffn_down",
 }
 
+Names = Mapping[str, str | tuple[str, ...]]
+"""Of modules in mlx-lm's model, and of tensors in a file."""
 Change = Callable[[mx.array], mx.array]
 """Turns what a file holds into what mlx-lm's model wants, of the same number of values."""
 
@@ -51,7 +53,7 @@ class Architecture:
 
     module: str
     config: dict[str, Any]
-    names: Mapping[str, str | tuple[str, ...]] = field(default_factory=lambda: COMMON)
+    names: Names = field(default_factory=lambda: COMMON)
     changes: Mapping[str, Change] = field(default_factory=dict)
     traditional: bool = False
     norms_hold_one_plus: bool = False

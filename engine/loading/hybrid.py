@@ -12,6 +12,7 @@ from engine.loading.architecture import (
     LAYER,
     Architecture,
     Change,
+    Names,
     experts,
     feed_forward,
     rms_eps,
@@ -70,16 +71,24 @@ _DELTA_NET = {
     LAYER + "linear_attn.norm": BLOCK + "ssm_norm",
     LAYER + "linear_attn.out_proj": BLOCK + "ssm_out",
 }
-_QWEN3NEXT = COMMON | _DELTA_NET | _SHARED_EXPERT | experts("mlp") | {
+_QWEN3NEXT: Names = {
+    **COMMON,
+    **_DELTA_NET,
+    **_SHARED_EXPERT,
+    **experts("mlp"),
     LAYER + "linear_attn.in_proj_qkvz": (BLOCK + "attn_qkv", BLOCK + "attn_gate"),
     LAYER + "linear_attn.in_proj_ba": BLOCK + "ssm_ba",
-}  # fmt: skip
-_QWEN35 = COMMON | _DELTA_NET | _SHARED_EXPERT | experts("mlp") | {
+}
+_QWEN35: Names = {
+    **COMMON,
+    **_DELTA_NET,
+    **_SHARED_EXPERT,
+    **experts("mlp"),
     LAYER + "linear_attn.in_proj_qkv": BLOCK + "attn_qkv",
     LAYER + "linear_attn.in_proj_z": BLOCK + "attn_gate",
     LAYER + "linear_attn.in_proj_b": BLOCK + "ssm_beta",
     LAYER + "linear_attn.in_proj_a": BLOCK + "ssm_alpha",
-}  # fmt: skip
+}
 
 
 def _mamba2(module: str) -> dict[str, str]:
@@ -94,12 +103,14 @@ def _mamba2(module: str) -> dict[str, str]:
     }
 
 
-_GRANITE_HYBRID = COMMON | _mamba2("mamba") | {
+_GRANITE_HYBRID: Names = {
+    **COMMON,
+    **_mamba2("mamba"),
     LAYER + "shared_mlp.input_linear": (BLOCK + "ffn_gate_shexp", BLOCK + "ffn_up_shexp"),
     LAYER + "shared_mlp.output_linear": BLOCK + "ffn_down_shexp",
     LAYER + "block_sparse_moe.router.layer": BLOCK + "ffn_gate_inp",
     **switch("block_sparse_moe.switch_mlp"),
-}  # fmt: skip
+}
 _FALCON_H1 = COMMON | _mamba2("mamba") | {
     "model.final_layernorm": "output_norm",
     # The one norm whose tensor has no suffix.
