@@ -17,7 +17,11 @@ from engine.errors import ModelError
 from engine.loading.types import Weights
 
 _LAYER = re.compile(r"\blayers\.(\d+)\.")
-_HEADS = ("n_heads", "num_heads", "num_attention_heads", "n_kv_heads", "num_key_value_heads")
+_ATTENTION = ("self_attn", "linear_attn")
+_HEADS = (
+    *("n_heads", "num_heads", "num_attention_heads", "num_v_heads"),
+    *("n_kv_heads", "num_key_value_heads", "num_k_heads"),
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class Share:
         self.check(model, name)
         try:
             model.shard(self.group)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, AssertionError) as error:
             raise self._unfit(name, error) from None
 
     def _unfit(self, name: str, error: Exception) -> ModelError:
@@ -66,23 +70,38 @@ class Share:
 
 
 class LayerCutter:
-    """Cuts each layer of a model as soon as it is filled: no more is whole than one of them."""
+    """Cuts each layer of a model as soon as it is filled: no more is whole than one of them.
+
+    Where mlx-lm cuts more than layers, all is cut when all is filled.
+    """
 
     def __init__(self, share: Share, model: Any, paths: Iterable[str], name: str) -> None:
         """`paths` are those of all parameters that will be filled."""
         self._share = share
         self._model = model
         self._name = name
-        self._missing = Counter(_layer_of(path) for path in paths)
+        share.check(model, name)
+        self._by_layer = hasattr(getattr(model, "model", None), "layers")
+        self._missing = Counter(map(self._piece_of, paths))
 
     def filled(self, path: str) -> None:
         """A parameter has its values."""
-        layer = _layer_of(path)
-        self._missing[layer] -= 1
-        if layer is not None and self._missing[layer] == 0:
-            self._cut(layer)
+        piece = self._piece_of(path)
+        self._missing[piece] -= 1
+        if self._missing[piece] > 0:
+            return
+        if not self._by_layer:
+            self._share.cut(self._model, self._name)
+            mx.eval(self._model.parameters())
+        elif piece is not None:
+            self._cut_layer(piece)
 
-    def _cut(self, number: int) -> None:
+    def _piece_of(self, path: str) -> int | None:
+        """The layer that is cut for itself when this parameter is filled; None for the rest."""
+        found = _LAYER.search(path) if self._by_layer else None
+        return int(found[1]) if found else None
+
+    def _cut_layer(self, number: int) -> None:
         backbone = self._model.model
         layers = backbone.layers
         backbone.layers = [layers[number]]
@@ -93,15 +112,10 @@ class LayerCutter:
             backbone.layers = layers
 
 
-def _layer_of(path: str) -> int | None:
-    found = _LAYER.search(path)
-    return int(found[1]) if found else None
-
-
 def _heads(layer: Any) -> list[int]:
     """How many heads of each kind a layer's attention has, as far as that can be told."""
-    attention = getattr(layer, "self_attn", None)
-    counts = [getattr(attention, name, None) for name in _HEADS]
+    attention = [getattr(layer, name, None) for name in _ATTENTION]
+    counts = [getattr(one, name, None) for one in attention for name in _HEADS]
     return [count for count in counts if isinstance(count, int) and count > 0]
 
 
