@@ -2,13 +2,17 @@
 
 import ctypes
 import mmap
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
-from engine.panels.native import available, product_hook
+from engine.panels import native
 
 _PROT_READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
+_BLAS: list[Any] = []
+"""The library that MLX uses, once it does."""
+_CHOSEN: list[int] = []
 
 
 def use_openblas() -> bool:
@@ -27,13 +31,33 @@ def use_openblas() -> bool:
     except ImportError:
         return False
     folder = Path(scipy_openblas32.__file__).parent
-    target = ctypes.CDLL(str(folder / "lib" / "libscipy_openblas.so"))
-    address = ctypes.cast(target.scipy_cblas_sgemm, ctypes.c_void_p).value or 0
-    if available():
-        address = product_hook(address)
+    library = ctypes.CDLL(str(folder / "lib" / "libscipy_openblas.so"))
+    address = ctypes.cast(library.scipy_cblas_sgemm, ctypes.c_void_p).value or 0
+    if native.can_compile():
+        address = native.product_hook(address)
     mlx_libraries = Path(mlx.core.__file__).parent.glob("lib/libmlx*.so*")
     rebound = [_rebind(path, "cblas_sgemm", address) for path in mlx_libraries]
-    return any(rebound)
+    if not any(rebound):
+        return False
+    _BLAS.append(library)
+    native.put_in_place()
+    return True
+
+
+def use_threads(n_threads: int = -1) -> None:
+    """Have matrix products shared by so many threads; only the first call decides.
+
+    By default, or with a number below 1, it is OPENBLAS_NUM_THREADS, or one for each processor.
+    """
+    if _CHOSEN or not _BLAS:
+        return
+    if n_threads < 1:
+        wanted = os.environ.get("OPENBLAS_NUM_THREADS", "")
+        own = int(wanted) if wanted.isdigit() else 0
+        n_threads = own or len(os.sched_getaffinity(0))
+    _CHOSEN.append(n_threads)
+    _BLAS[0].scipy_openblas_set_num_threads(n_threads)
+    native.start_threads(n_threads)
 
 
 def _rebind(library: Path, symbol: str, address: int) -> bool:

@@ -17,6 +17,9 @@ from .jsontext import Json
 class Settings:
     """What the command line says, by the names of upstream's common_params."""
 
+    n_threads: int = -1
+    """CPU threads that matrix products are shared by, where they run on a CPU under Linux; by
+    default one for each processor. (-t, --threads)"""
     lookup_cache_static: str = ""
     """File of n-grams for lookup decoding, read only. (-lcs, --lookup-cache-static)"""
     lookup_cache_dynamic: str = ""
@@ -277,7 +280,7 @@ class Settings:
     """Probability below which drafting stops. (--spec-draft-p-min, --draft-p-min)"""
     spec_draft_model: str = ""
     """The draft model. (--spec-draft-model, -md, --model-draft)"""
-    spec_types: tuple[str, ...] = ("none",)
+    spec_types: tuple[str, ...] = ()
     """Kinds of speculative decoding to use. (--spec-type)"""
     spec_ngram_mod_n_min: int = 48
     """ngram-mod: fewest tokens drafted. (--spec-ngram-mod-n-min)"""
@@ -359,11 +362,13 @@ OPTIONS: tuple[Option, ...] = (
         env="LLAMA_ARG_THREADS",
         value=("N",),
         read=values.int32(),
+        setting="n_threads",
         default=-1,
         shown="automatic",
-        description="CPU threads used while generating.",
-        status="inert",
-        reason="MLX schedules its own threads",
+        description=(
+            "CPU threads that matrix products are shared by, where they run on a CPU under "
+            "Linux; by default one for each processor."
+        ),
     ),
     Option(
         section="common",
@@ -374,7 +379,7 @@ OPTIONS: tuple[Option, ...] = (
         shown="as --threads",
         description="CPU threads used while reading prompts.",
         status="inert",
-        reason="MLX schedules its own threads",
+        reason="prompts are read by as many threads as --threads says",
     ),
     Option(
         section="common",
@@ -2675,7 +2680,7 @@ OPTIONS: tuple[Option, ...] = (
             invalid="unknown speculative type: {value}",
         ),
         setting="spec_types",
-        default=("none",),
+        default=(),
         shown="none",
         description="Kinds of speculative decoding to use.",
     ),

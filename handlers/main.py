@@ -14,6 +14,7 @@ from pathlib import Path
 
 import uvicorn
 
+from engine.blas import use_threads
 from engine.cache_types import cache_type
 from engine.devices import devices
 from engine.distributed_launch import launch_of
@@ -66,6 +67,7 @@ def run(argv: Sequence[str]) -> int:
     if reason := refusal(settings) or (together.refusal(settings) if launch else ""):
         return _refuse(reason)
     n_ctx = _context_of_one(settings)
+    use_threads(settings.n_threads)
     if launch is not None and launch.rank > 0:
         return together.follow_rank_0(settings, engine_settings(settings), launch, n_ctx)
     try:

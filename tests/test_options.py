@@ -158,9 +158,9 @@ def test_the_negative_variable_switches_off_whatever_it_holds() -> None:
 
 
 def test_inert_options_are_named_once() -> None:
-    settings = parse(["-ngl", "99", "--no-mmap", "-m", "m"], {"LLAMA_ARG_THREADS": "8"})
+    settings = parse(["-ngl", "99", "--no-mmap", "-m", "m"], {"LLAMA_ARG_FLASH_ATTN": "on"})
     assert settings.announcements == (
-        "without effect here (--help says why): LLAMA_ARG_THREADS, -ngl, --no-mmap",
+        "without effect here (--help says why): LLAMA_ARG_FLASH_ATTN, -ngl, --no-mmap",
     )
     assert settings.given == {"model"}
 
@@ -391,11 +391,11 @@ def test_of_two_spellings_in_a_config_file_the_later_by_name_counts(config: Conf
 
 
 def test_unknown_and_inert_options_in_a_config_file_are_told(config: Config) -> None:
-    config.write("shine = 1\nthreads = 4\n")
+    config.write("shine = 1\nthreads-batch = 4\n")
     assert parse([], config.environ).announcements == (
         f"using config file: {config.path}",
         f"ignoring option 'shine' from {config.path}: not supported by this program",
-        f"without effect here (--help says why): threads in {config.path}",
+        f"without effect here (--help says why): threads-batch in {config.path}",
     )
 
 

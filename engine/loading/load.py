@@ -5,6 +5,7 @@ from pathlib import Path
 
 import mlx.core as mx
 
+from engine.blas import use_threads
 from engine.errors import ModelError
 from engine.gguf.file import GGUFFile, read_gguf
 from engine.loading.gguf_model import load_gguf
@@ -41,6 +42,7 @@ def load_model(
     """
     report = progress or _ignore
     report(0.0)
+    use_threads()
     on_cpu = mx.default_device() == mx.Device(mx.cpu)
     if on_cpu:
         # On a CPU it gains nothing and calls a C++ compiler while serving.

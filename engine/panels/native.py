@@ -1,7 +1,6 @@
 """Compiles the products for this processor, and starts the threads that share them."""
 
 import ctypes
-import os
 import platform
 import struct
 import sys
@@ -36,8 +35,8 @@ _PAUSES = {
 }
 
 
-def available() -> bool:
-    """Whether products with panels can be computed here: on Linux, with LLVM installed."""
+def can_compile() -> bool:
+    """Whether products can be compiled here: on Linux, with LLVM installed."""
     if not sys.platform.startswith("linux") or platform.machine() not in _PAUSES:
         return False
     try:
@@ -54,6 +53,11 @@ def converts_halves() -> bool:
     return platform.machine() == "aarch64" or llvm.get_host_cpu_features().get("f16c", False)
 
 
+def available() -> bool:
+    """Whether MLX's products go through `product_hook`."""
+    return bool(_IN_PLACE)
+
+
 def product_hook(blas: int) -> int:
     """The address of a `cblas_sgemm` that knows panels; it calls the one at `blas` for the rest."""
     module = _compiled(
@@ -67,7 +71,7 @@ def product_hook(blas: int) -> int:
             pause=_PAUSES[platform.machine()],
         )
     )
-    _start_workers(module, n_threads() - 1)
+    _HOOKS.append(module)
     return int(module.get_function_address("sgemm"))
 
 
@@ -117,10 +121,15 @@ def _float_literal(value: float) -> str:
     return f"0x{bits:016X}"
 
 
-def n_threads() -> int:
-    """How many threads share a product: OPENBLAS_NUM_THREADS, or one for each processor."""
-    wanted = os.environ.get("OPENBLAS_NUM_THREADS", "")
-    return int(wanted) if wanted.isdigit() and int(wanted) > 0 else len(os.sched_getaffinity(0))
+def start_threads(n_threads: int) -> None:
+    """Have products shared by so many threads; to be called once."""
+    for module in _IN_PLACE:
+        _start_workers(module, n_threads - 1)
+
+
+def put_in_place() -> None:
+    """Say that MLX calls the hook from now on."""
+    _IN_PLACE.extend(_HOOKS)
 
 
 def _source(template: str, **values: Any) -> str:
@@ -132,6 +141,8 @@ def _source(template: str, **values: Any) -> str:
 
 # What is compiled lives as long as the process: MLX may call it at any time.
 _MODULES: list[Any] = []
+_HOOKS: list[Any] = []
+_IN_PLACE: list[Any] = []
 
 
 def _compiled(source: str) -> Any:
