@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ def load(root: Path) -> Spec:
     replies = files.read_folder("replies", "replies")
     upstream = files.read_folder("upstream", None, _NEEDED_FACTS)
     problems.raise_if_any()
+    requests = {name: _body(name, data) for name, data in bodies.items()}
     spec = Spec(
         pin=Pin(
             pin["build"],
@@ -70,8 +72,8 @@ def load(root: Path) -> Spec:
             pin["counts"],
         ),
         routes=tuple(_route(r) for r in routes["routes"]),
-        bodies={name: _body(name, data) for name, data in bodies.items()},
-        replies={name: _reply(name, data) for name, data in replies.items()},
+        bodies=requests,
+        replies={name: _reply(name, data, requests) for name, data in replies.items()},
         error_kinds={name: ErrorKind(name, **kind) for name, kind in errors["kinds"].items()},
         error_texts=tuple(_error_text(name, text) for name, text in errors["texts"].items()),
         metrics_prefix=metrics["prefix"],
@@ -188,9 +190,11 @@ def _body(name: str, data: dict[str, Any]) -> Body:
     )
 
 
-def _reply(name: str, data: dict[str, Any]) -> Reply:
+def _reply(name: str, data: dict[str, Any], bodies: dict[str, Body]) -> Reply:
     own = data["x-llama"]
     required = set(data.get("required", ()))
+    shows = bodies.get(own.get("shows", ""))
+    keys = (ReplyKey(k, s, k in required) for k, s in data.get("properties", {}).items())
     return Reply(
         name=name,
         title=data["title"],
@@ -198,10 +202,18 @@ def _reply(name: str, data: dict[str, Any]) -> Reply:
         upstream=own["upstream"],
         decision=_decision(own),
         type=data.get("type", "object"),
-        keys=tuple(ReplyKey(k, s, k in required) for k, s in data.get("properties", {}).items()),
+        keys=tuple(replace(key, shown=_shown(key, shows)) for key in keys),
         schema=data,
         event=own.get("event"),
+        shows=shows,
     )
+
+
+def _shown(key: ReplyKey, body: Body | None) -> Field | None:
+    """The field that is read under a key's name, if their types are the same too."""
+    wanted = (key.name, key.python_type)
+    fields = body.live if body else ()
+    return next((f for f in fields if (f.attribute, f.python_type) == wanted), None)
 
 
 def _error_text(name: str, data: dict[str, Any]) -> ErrorText:

@@ -267,6 +267,8 @@ class ReplyKey:
     name: str
     schema: dict[str, Any]
     required: bool
+    shown: Field | None = None
+    """The field of a request whose value it is."""
 
     @property
     def parameter(self) -> str:
@@ -277,6 +279,11 @@ class ReplyKey:
     def constant(self) -> str | None:
         """The Python literal of a key that never varies."""
         return literal(self.schema["const"]) if "const" in self.schema else None
+
+    @property
+    def value(self) -> str:
+        """The expression that it gets its value from."""
+        return f"request.{self.shown.attribute}" if self.shown else self.constant or self.parameter
 
     @property
     def python_type(self) -> str:
@@ -301,11 +308,13 @@ class Reply:
     keys: tuple[ReplyKey, ...]
     schema: dict[str, Any]
     event: str | None = None
+    shows: Body | None = None
+    """The request body whose values it shows, under the names of the fields."""
 
     @property
     def parameters(self) -> tuple[ReplyKey, ...]:
         """The keys whose values the caller gives, required ones first."""
-        open_keys = [k for k in self.keys if k.constant is None]
+        open_keys = [k for k in self.keys if k.constant is None and k.shown is None]
         return tuple(sorted(open_keys, key=lambda k: not k.required))
 
     @property
@@ -315,7 +324,8 @@ class Reply:
             f"{k.parameter}: {k.python_type}" + ("" if k.required else " = ABSENT")
             for k in self.parameters
         ]
-        return ("*", *rows) if rows else ()
+        request = [f"request: {self.shows.title}Request"] if self.shows else []
+        return (*request, "*", *rows) if rows else tuple(request)
 
     @property
     def optional(self) -> bool:

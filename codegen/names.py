@@ -70,6 +70,9 @@ def _check_body(body: Body, spec: Spec, problems: Problems) -> None:
 
 
 def _check_references(reply: Reply, spec: Spec, problems: Problems) -> None:
+    shown = reply.schema["x-llama"].get("shows")
+    if shown and shown not in spec.bodies:
+        problems.add(f"no body spec/fields/{shown}.json")
     for reference in _references(reply.schema):
         if reference.removesuffix(".json") not in spec.replies:
             problems.add(f"no reply spec/replies/{reference}")

@@ -42,9 +42,10 @@ def _python(spec: Spec) -> Iterator[tuple[str, str]]:
     yield "metrics.py", render(
         "metrics.py.jinja", {"prefix": spec.metrics_prefix, "metrics": shown}
     )
+    built = [r for r in spec.replies.values() if r.type == "object" and r.keys]
+    requests = {reply.shows.name: reply.shows for reply in built if reply.shows}
     yield "replies.py", render(
-        "replies.py.jinja",
-        {"replies": [r for r in spec.replies.values() if r.type == "object" and r.keys]},
+        "replies.py.jinja", {"replies": built, "shown": [requests[n] for n in sorted(requests)]}
     )
     yield "requests/__init__.py", render("requests_init.py.jinja", {})
     for body in spec.bodies.values():

@@ -14,14 +14,13 @@ def generation_settings(
 ) -> dict[str, Any]:
     """All keys, as in a final native reply; the kinds of speculation are the server's."""
     return replies.generation_settings(
-        **_shared(request, speculative_types),
+        request,
+        **_told_otherwise(request, speculative_types),
         dry_sequence_breakers=list(request.dry_sequence_breakers),
         stop=list(request.stop),
         logit_bias=[
             replies.logit_bias_entry(bias=bias, token=token) for token, bias in request.logit_bias
         ],
-        grammar=request.grammar,
-        grammar_lazy=request.grammar_lazy,
         grammar_triggers=list(request.grammar_triggers),
         preserved_tokens=list(request.preserved_tokens),
     )
@@ -31,52 +30,20 @@ def generation_settings_metrics(
     request: CompletionRequest, speculative_types: Sequence[str]
 ) -> dict[str, Any]:
     """The keys that /slots and /props show."""
-    return replies.generation_settings_metrics(**_shared(request, speculative_types))
+    told = _told_otherwise(request, speculative_types)
+    return replies.generation_settings_metrics(request, **told)
 
 
-def _shared(request: CompletionRequest, speculative_types: Sequence[str]) -> dict[str, Any]:
+def _told_otherwise(
+    request: CompletionRequest, speculative_types: Sequence[str]
+) -> dict[str, Any]:
+    """What is shown in another form than it was read in."""
     return {
-        "seed": request.seed,
-        "temperature": request.temperature,
-        "dynatemp_range": request.dynatemp_range,
-        "dynatemp_exponent": request.dynatemp_exponent,
-        "top_k": request.top_k,
-        "top_p": request.top_p,
-        "min_p": request.min_p,
-        "top_n_sigma": request.top_n_sigma,
-        "xtc_probability": request.xtc_probability,
-        "xtc_threshold": request.xtc_threshold,
-        "typical_p": request.typical_p,
-        "repeat_last_n": request.repeat_last_n,
-        "repeat_penalty": request.repeat_penalty,
-        "presence_penalty": request.presence_penalty,
-        "frequency_penalty": request.frequency_penalty,
-        "dry_multiplier": request.dry_multiplier,
-        "dry_base": request.dry_base,
-        "dry_allowed_length": request.dry_allowed_length,
-        "dry_penalty_last_n": request.dry_penalty_last_n,
-        "mirostat": request.mirostat,
-        "mirostat_tau": request.mirostat_tau,
-        "mirostat_eta": request.mirostat_eta,
-        "adaptive_target": request.adaptive_target,
-        "adaptive_decay": request.adaptive_decay,
         "max_tokens": request.n_predict,
-        "n_predict": request.n_predict,
-        "n_keep": request.n_keep,
-        "n_discard": request.n_discard,
-        "ignore_eos": request.ignore_eos,
-        "stream": request.stream,
-        "n_probs": request.n_probs,
-        "min_keep": request.min_keep,
         "chat_format": _chat_format(request.chat_format),
-        "reasoning_format": request.reasoning_format,
         "reasoning_in_content": request.stream and request.reasoning_format == "deepseek-legacy",
-        "generation_prompt": request.generation_prompt,
         "samplers": list(request.samplers),
         "speculative_types": ",".join(speculative_types),
-        "timings_per_token": request.timings_per_token,
-        "post_sampling_probs": request.post_sampling_probs,
-        "backend_sampling": request.backend_sampling,
         "lora": [replies.lora_scale(id=id, scale=scale) for id, scale in request.lora],
     }
 

@@ -164,6 +164,11 @@ WRONG: list[tuple[Sequence[str | int], Any, str]] = [
         "in spec/replies/completion.json: no reply spec/replies/token.json",
     ),
     (
+        ("replies/settings.json", "x-llama", "shows"),
+        "settings",
+        "in spec/replies/settings.json: no body spec/fields/settings.json",
+    ),
+    (
         ("errors.json", "texts", "context_exceeded", "kind"),
         "too_long",
         "in spec/errors.json: context_exceeded: no kind 'too_long'",
@@ -178,6 +183,11 @@ WRONG: list[tuple[Sequence[str | int], Any, str]] = [
         ("divergences.json", "divergences", 0, "covers"),
         ["completion/fancy"],
         "in spec/divergences.json: counts_bytes: no capture 'completion/fancy' under spec/captures",
+    ),
+    (
+        ("samplers.json", "samplers", 1, "name"),
+        "best",
+        "in spec/samplers.json: best stands twice",
     ),
     # Things that don't go together.
     (

@@ -4,6 +4,7 @@
 from typing import Any
 
 from generated.absent import ABSENT
+from generated.requests.completion import CompletionRequest
 
 
 def _present(reply: dict[str, Any]) -> dict[str, Any]:
@@ -41,4 +42,14 @@ def count(*, n_tokens: int) -> dict[str, Any]:
     """How many tokens there are."""
     return {
         "n_tokens": n_tokens,
+    }
+
+
+def settings(request: CompletionRequest, *, stop: list[Any]) -> dict[str, Any]:
+    """What a completion was asked with."""
+    return {
+        "n_predict": request.n_predict,
+        "temperature": request.temperature,
+        "stop": stop,
+        "kind": "completion",
     }

@@ -34,3 +34,15 @@ class Count(Open):
 
     n_tokens: int
     """How many."""
+
+
+class Settings(Open):
+    """What a completion was asked with."""
+
+    n_predict: int
+    """Most tokens to generate."""
+    temperature: float
+    """How the distribution was flattened."""
+    stop: list[str]
+    """Texts that end it."""
+    kind: Literal["completion"]
