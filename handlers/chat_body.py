@@ -3,7 +3,7 @@
 The checks, their order and their errors are those of `oaicompat_chat_params_parse`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -34,6 +34,7 @@ from handlers.chat_rendering import (
     ChatInputs,
 )
 from handlers.chat_template import ChatTemplate, TemplateFailed, now_variables
+from handlers.message_starts import Delimiter, delimiters
 from handlers.reading import checked_reasoning_format
 from handlers.response_format import plain_grammar, wanted_schema
 from handlers.server import Server
@@ -105,7 +106,7 @@ def _read(settings: Settings, default_template: ChatTemplate, body: Json) -> Cha
         **inputs,
     )
     chat = _applied(settings, given)
-    made = _completion(settings, body, request, chat)
+    made = _completion(settings, body, request, chat, delimiters(template))
     output = partial(
         ChatOutput,
         chat.parser,
@@ -255,7 +256,11 @@ def _applied(settings: Settings, inputs: ChatInputs) -> Chat:
 
 
 def _completion(
-    settings: Settings, body: Json, request: ChatCompletionsRequest, chat: Chat
+    settings: Settings,
+    body: Json,
+    request: ChatCompletionsRequest,
+    chat: Chat,
+    begin_with: Sequence[Delimiter] = (),
 ) -> dict[str, Any]:
     """The completion body: what the template decides, then the body's own fields."""
     stop = _stop(body)
@@ -269,10 +274,15 @@ def _completion(
         "grammar_triggers": [],
         "preserved_tokens": list(chat.preserved_tokens),
         "generation_prompt": chat.generation_prompt,
-        "message_delimiters": [],
+        "message_delimiters": [{"role": one.role, "delimiter": one.text} for one in begin_with],
     }
     if chat.grammar:
-        made |= {"grammar": chat.grammar, "grammar_type": "tool_calls"}
+        triggers = [{"type": int(t.kind), "value": t.value} for t in chat.triggers]
+        made |= {
+            "grammar": chat.grammar,
+            "grammar_type": "tool_calls",
+            "grammar_triggers": triggers,
+        }
     if chat.thinking_ends:
         made |= _budget(settings, body, request, chat)
     if request.logprobs:

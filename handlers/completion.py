@@ -18,6 +18,7 @@ from generated.jsontext import Json, dumps
 from generated.requests.completion import CompletionRequest, read_completion
 from generated.requests.completion_task import read_completion_task
 from handlers.grammars import begins_in_prompt, engine_triggers
+from handlers.message_starts import user_starts
 from handlers.prompts import tokenize_prompts
 from handlers.reading import CompletionReading
 from handlers.results import Frame, NativeWriter, Writer
@@ -149,6 +150,7 @@ def _jobs(server: Server, body: Json, api: Api) -> tuple[list[_Job], CompletionR
             slot = own.id_slot if child == 0 else -1
             sampling = sampling_params(request, grammar_begins_in_prompt=begins)
             task = _task(request, sampling, prompt, slot, api.completion_id)
+            task.user_starts = user_starts(tokenizer, prompt, own.message_delimiters)
             jobs.append(_Job(task, api.writer(native)))
     return jobs, read
 

@@ -115,7 +115,10 @@ def test_what_the_template_decides_cannot_be_overridden() -> None:
         "grammar_lazy": False,
         "grammar_triggers": [],
         "preserved_tokens": ["<think>", "</think>"],
-        "message_delimiters": [],
+        "message_delimiters": [
+            {"role": "assistant", "delimiter": "<|im_start|>assistant"},
+            {"role": "user", "delimiter": "<|im_start|>user"},
+        ],
         "reasoning_budget_tokens": -1,
         "reasoning_budget_start_tag": "<think>",
         "reasoning_budget_end_tags": ["</think>"],

@@ -308,7 +308,9 @@ class CompletionTask(Open):
     """A text; tokens; both mixed; an object with `prompt_string`; or an array of these, one
     completion each."""
     message_delimiters: list[Any] | None = None
-    """Where messages of a chat begin in the prompt; set by the chat routes."""
+    """What messages of a chat begin with, each an object with `role` and `delimiter`; set by the
+    chat routes. Users' messages are good places to come back to for caches that can't be cut
+    back."""
     id_slot: int | None = None
     """The slot to use, modulo their number; -1 for any."""
 
