@@ -9,7 +9,7 @@ import pytest
 
 from engine.panels.form import BFLOAT16, FLOAT16, FLOAT32, Form
 from engine.panels.layers import PanelEmbedding, PanelLinear
-from engine.panels.matrix import PanelMatrix
+from engine.panels.matrix import PanelExperts, PanelMatrix
 from engine.panels.native import available
 from engine.panels.pack import affine_form, pack_affine, pack_floats
 
@@ -108,3 +108,13 @@ def test_other_products_are_left_to_blas() -> None:
     x, w = inputs(9, 300), inputs(70, 300)
     product = np.array(mx.array(x) @ mx.array(w).T)
     np.testing.assert_allclose(product, x @ w.T, rtol=1e-4, atol=1e-3)
+
+
+def test_experts_with_few_tokens_and_with_many() -> None:
+    matrix, values = made(FLOAT32, 8 * 48, 64)
+    experts, x = PanelExperts(matrix, 8), inputs(40, 64)
+    chosen = np.sort(np.random.default_rng(0).integers(0, 8, 40))
+    expected = np.einsum("nc,nrc->nr", x, values.reshape(8, 48, 64)[chosen])[:, None]
+    for in_order in (False, True):
+        out = experts.product(mx.array(x[:, None]), mx.array(chosen), in_order=in_order)
+        np.testing.assert_allclose(np.array(out), expected, rtol=1e-4, atol=1e-3)

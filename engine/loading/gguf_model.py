@@ -380,7 +380,8 @@ def _panel_forms(
             continue
         if architecture.changes_value(f"{path}.weight"):
             continue
-        form = panel_form(module, kinds.pop(), source[0].shape[-1])
+        one_part = len(source) == 1 or len(source[0].shape) == 2
+        form = panel_form(module, kinds.pop()) if one_part else None
         if form is not None:
             forms[path] = form
     return forms
@@ -444,7 +445,7 @@ def _fill(
 
 def _panels(file: GGUFFile, source: _Source, form: Form, executor: Executor) -> PanelMatrix:
     raw = [part.raw(file).reshape(-1) for part in source]
-    n_rows = sum(part.shape[0] for part in source)
+    n_rows = sum(math.prod(part.shape[:-1]) for part in source)
     joined = raw[0] if len(raw) == 1 else np.concatenate(raw)
     return read_panels(joined, source[0].tensor.type, n_rows, form, executor)
 

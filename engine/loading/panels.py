@@ -12,13 +12,14 @@ from mlx.nn.layers.embedding import Embedding
 from mlx.nn.layers.linear import Linear
 from mlx.nn.layers.quantized import QuantizedEmbedding, QuantizedLinear
 from mlx.utils import tree_unflatten
+from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchLinear
 
 from engine.gguf.affine import AFFINE
 from engine.gguf.types import TensorType
 from engine.gguf.values import fill_float32
 from engine.panels.form import LANES, Form
-from engine.panels.layers import PanelEmbedding, PanelLinear
-from engine.panels.matrix import PanelMatrix
+from engine.panels.layers import PanelEmbedding, PanelLinear, PanelSwitchLinear
+from engine.panels.matrix import PanelExperts, PanelMatrix
 from engine.panels.pack import affine_form, float_form, pack_affine, pack_floats, panel_bytes
 
 Bytes = npt.NDArray[np.uint8]
@@ -28,13 +29,15 @@ _CHUNK_VALUES = 1 << 17
 _FLOATS = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
 
 
-def panel_form(module: Any, kind: TensorType, n_columns: int) -> Form | None:
+def panel_form(module: Any, kind: TensorType) -> Form | None:
     """How panels hold the weights of a layer exactly; None for one that can't be of panels.
 
-    The layer must be of a plain kind, none derived from it, and the weights whole groups.
+    The layer must be of a plain kind, none derived from it, and the weights whole groups; no panel
+    may hold rows of two experts.
     """
-    if type(module) not in (Linear, Embedding):
+    if not _is_plain(module):
         return None
+    n_columns = module.weight.shape[-1]
     affine = AFFINE.get(kind.name)
     if affine is not None:
         form = affine_form(affine.bits, affine.group_size, half_scales=affine.half_scales)
@@ -98,6 +101,12 @@ def _biases_are_halves(raw: Bytes, kind: TensorType) -> bool:
     return True
 
 
+def _is_plain(module: Any) -> bool:
+    if type(module) is SwitchLinear:
+        return bool(module.output_dims % LANES == 0)
+    return type(module) in (Linear, Embedding)
+
+
 def use_panels(model: Any, matrices: dict[str, PanelMatrix]) -> None:
     """Put layers of panels in the place of the layers with these paths."""
     modules: dict[str, Any] = dict(model.named_modules())
@@ -106,6 +115,9 @@ def use_panels(model: Any, matrices: dict[str, PanelMatrix]) -> None:
         old = modules[path]
         if isinstance(old, Embedding | QuantizedEmbedding):
             layers.append((path, PanelEmbedding(matrix)))
+        elif isinstance(old, SwitchLinear | QuantizedSwitchLinear):
+            experts = PanelExperts(matrix, old.num_experts)
+            layers.append((path, PanelSwitchLinear(experts, old.get("bias"))))
         else:
             layers.append((path, PanelLinear(matrix, old.get("bias"))))
     model.update_modules(tree_unflatten(layers))
@@ -115,9 +127,11 @@ def panels_of(module: Any) -> PanelMatrix | None:
     """The panels of a layer that mlx-lm loaded, None if it isn't of a kind that can be one."""
     if type(module) in (QuantizedLinear, QuantizedEmbedding) and module.mode == "affine":
         return _quantised_panels(module)
-    if type(module) not in (Linear, Embedding):
+    if type(module) is QuantizedSwitchLinear and module.mode == "affine":
+        return _quantised_panels(module) if module.output_dims % LANES == 0 else None
+    if not _is_plain(module):
         return None
-    weight = module.weight
+    weight = module.weight.reshape(-1, module.weight.shape[-1])
     form = float_form(str(weight.dtype).removeprefix("mlx.core."))
     if form.kind == "bfloat16":
         weight = weight.view(mx.uint16)
@@ -135,9 +149,13 @@ def _quantised_panels(module: Any) -> PanelMatrix:
     quants = mx.dequantize(
         module.weight, ones.astype(mx.float32), zeros.astype(mx.float32), group_size, bits
     ).astype(mx.uint8)
+    quants = quants.reshape(-1, quants.shape[-1])
     halves = module.scales.dtype == mx.float16
     form = affine_form(bits, group_size, half_scales=halves)
-    scales, biases = (np.array(v.astype(mx.float32)) for v in (module.scales, module.biases))
+    scales, biases = (
+        np.array(each.astype(mx.float32).reshape(len(quants), -1))
+        for each in (module.scales, module.biases)
+    )
     n_rows, n_columns = quants.shape
     return _matrix(pack_affine(np.array(quants), scales, biases, form), form, n_rows, n_columns)
 

@@ -13,7 +13,7 @@ import mlx.core as mx
 import numpy as np
 
 from engine.panels.form import LANES
-from engine.panels.native import attention, available, stand_in
+from engine.panels.native import attention, available, stand_ins
 
 # Each part of the work is a token's queries of one key head; this is enough for all threads.
 _GROUPS = 64
@@ -70,14 +70,14 @@ class RowAttention:
         self._what = np.frombuffer(head, np.uint8).copy()
         width = (n_heads + 2 * n_kv_heads) * head_dim
         self._made_for = (n_heads, n_kv_heads, head_dim, scale)
-        return stand_in(
-            self._what.ctypes.data,
+        return stand_ins(
+            [self._what.ctypes.data],
             _GROUPS,
             (n_heads * head_dim, width),
             attend,
             before=append,
             n_parts=n_kv_heads,
-        )
+        ).each[0]
 
 
 def make_room(cache: Any, n_tokens: int, n_kv_heads: int, head_dim: int) -> None:

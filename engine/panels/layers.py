@@ -3,7 +3,7 @@
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 
-from engine.panels.matrix import PanelMatrix
+from engine.panels.matrix import PanelExperts, PanelMatrix
 
 
 class PanelLayer(Module):
@@ -41,3 +41,27 @@ class PanelEmbedding(PanelLayer):
     def as_linear(self, x: mx.array) -> mx.array:
         """`x` float32 [..., n_columns] times all vectors: float32 [..., n_vocab]."""
         return self.matrix.product(x)
+
+
+class PanelSwitchLinear(PanelLayer):
+    """Linear layers of many experts, of which each token has some: mlx-lm's `SwitchLinear`."""
+
+    def __init__(self, experts: PanelExperts, bias: mx.array | None = None) -> None:
+        """`bias` is [n_experts, n_rows]."""
+        super().__init__(experts.all_rows)
+        self.experts = experts
+        if bias is not None:
+            self.bias = bias
+
+    @property
+    def weight(self) -> mx.array:
+        """The values, float32 [n_experts, n_rows, n_columns]."""
+        values = self.matrix.rows(mx.arange(self.matrix.n_rows))
+        return values.reshape(self.experts.n_experts, self.experts.n_rows, -1)
+
+    def __call__(self, x: mx.array, indices: mx.array, sorted_indices: bool = False) -> mx.array:
+        """As mlx-lm's."""
+        product = self.experts.product(x, indices, in_order=sorted_indices)
+        if "bias" in self:
+            product = product + mx.expand_dims(self["bias"][indices], -2)
+        return product

@@ -4,7 +4,7 @@ import mlx.core as mx
 import numpy as np
 
 from engine.panels.form import LANES, Form
-from engine.panels.native import kernel, stand_in
+from engine.panels.native import StandIns, kernel, stand_ins
 
 _FLOATS: dict[str, mx.Dtype] = {
     "float32": mx.float32,
@@ -59,6 +59,46 @@ class PanelMatrix:
         return quants.reshape(n, groups.shape[1], -1).astype(mx.float32) * scales + biases
 
     def _make_stand_in(self) -> mx.array:
-        address = np.array(self.data, copy=False).ctypes.data
-        n_groups = self.n_columns // self.form.group_size
-        return stand_in(address, n_groups, (self.n_rows, self.n_columns), kernel(self.form))
+        return _stand_ins(self, 1).each[0]
+
+
+class PanelExperts:
+    """Matrices [n_experts, n_rows, n_columns] whose values lie in panels, none shared by two."""
+
+    def __init__(self, all_rows: PanelMatrix, n_experts: int) -> None:
+        """`all_rows` is the matrix of all experts' rows, one expert after the other."""
+        self.n_experts = n_experts
+        self.n_rows = all_rows.n_rows // n_experts
+        self.all_rows = all_rows
+        self._stand_ins: StandIns | None = None
+
+    def product(self, x: mx.array, experts: mx.array, *, in_order: bool) -> mx.array:
+        """`x` float32 [..., 1, n_columns] times experts' matrices transposed: [..., 1, n_rows].
+
+        `experts` is int [...], broadcast to `x`; with `in_order` it is one row, lowest first, and
+        is evaluated: each matrix is then read once for all its rows.
+        """
+        if self._stand_ins is None:
+            self._stand_ins = _stand_ins(self.all_rows, self.n_experts)
+        x = x.astype(mx.float32)
+        if not in_order:
+            return mx.gather_mm(x, self._stand_ins.together, rhs_indices=experts)
+        counts = np.bincount(np.array(experts), minlength=self.n_experts)
+        ends = np.cumsum(counts)
+        parts = [
+            x[end - count : end, 0] @ self._stand_ins.each[expert]
+            for expert, (count, end) in enumerate(zip(counts.tolist(), ends.tolist(), strict=True))
+            if count
+        ]
+        return mx.concatenate(parts)[:, None]
+
+
+def _stand_ins(matrix: PanelMatrix, n_experts: int) -> StandIns:
+    """What stands for each expert's part of a matrix."""
+    start = np.array(matrix.data, copy=False).ctypes.data
+    n_rows = matrix.n_rows // n_experts
+    step = matrix.data.shape[1] * (n_rows // LANES)
+    shape = (n_rows, matrix.n_columns)
+    n_groups = matrix.n_columns // matrix.form.group_size
+    addresses = [start + expert * step for expert in range(n_experts)]
+    return stand_ins(addresses, n_groups, shape, kernel(matrix.form))

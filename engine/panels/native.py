@@ -5,9 +5,10 @@ import platform
 import struct
 import sys
 import threading
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 import mlx.core as mx
 import numpy as np
@@ -95,24 +96,40 @@ def attention(head_dim: int) -> tuple[int, int]:
     return int(module.get_function_address("append")), int(module.get_function_address("attend"))
 
 
-def stand_in(
-    data: int,
+class StandIns(NamedTuple):
+    """Matrices to multiply with."""
+
+    together: mx.array
+    """[n, n_columns, n_rows]"""
+    each: list[mx.array]
+    """[n_columns, n_rows] each"""
+
+
+def stand_ins(
+    data: Sequence[int],
     n_groups: int,
     shape: tuple[int, int],
     function: int,
     *,
     before: int = 0,
     n_parts: int = 0,
-) -> mx.array:
-    """What MLX is told to multiply with, [shape[1], shape[0]]: it hands on address and shape.
+) -> StandIns:
+    """What MLX is told to multiply with: it hands on addresses and shapes.
 
-    The numbers themselves, which would lie behind the description, are never read.
+    `data` are the addresses of what the matrices stand for. The numbers themselves, which would
+    lie behind the descriptions, are never read: so they can't be sliced or copied either.
     """
-    head = struct.pack("<QQQqqQQq", *MAGIC, data, n_groups, shape[0], function, before, n_parts)
-    stored = mx.array(np.frombuffer(head.ljust(4 * LEAST_VALUES, b"\0"), np.float32))
-    matrix = mx.as_strided(stored, shape, (shape[1], 1)).T
-    mx.eval(matrix)
-    return matrix
+    heads = [
+        struct.pack("<QQQqqQQq", *MAGIC, at, n_groups, shape[0], function, before, n_parts)
+        for at in data
+    ]
+    stored = b"".join(head.ljust(4 * LEAST_VALUES, b"\0") for head in heads)
+    numbers, strides = mx.array(np.frombuffer(stored, np.float32)), (shape[1], 1)
+    together = mx.as_strided(numbers, (len(data), *shape), (LEAST_VALUES, *strides))
+    each = [mx.as_strided(numbers, shape, strides, n * LEAST_VALUES).T for n in range(len(data))]
+    stand_ins = StandIns(together.swapaxes(1, 2), each)
+    mx.eval(stand_ins)
+    return stand_ins
 
 
 def _float_literal(value: float) -> str:
