@@ -33,10 +33,9 @@ async def get_props(server: Server, request: Request) -> Response:
     """The server's settings as clients want to know them."""
     settings, model = server.settings, server.model
     template = server.chat_template
-    types = speculative_types(settings)
     tool_use = model.metadata.get("tokenizer.chat_template.tool_use", "")
     defaults = replies.default_generation_settings(
-        params=generation_settings_metrics(default_request(server), types),
+        params=generation_settings_metrics(default_request(server), ("none",)),
         n_ctx=server.engine.sizes.n_ctx_slot,
     )
     return JsonResponse(

@@ -17,7 +17,8 @@ _NOT_BUILT = ("draft-eagle3", "draft-mtp", "draft-dflash", "draft-dspark")
 
 def speculative_types(settings: Settings) -> tuple[str, ...]:
     """The kinds as upstream lists them: its default "none" stays in front of those given."""
-    return (*settings.spec_types, _BY_DEFAULT) if settings.spec_default else settings.spec_types
+    by_default = (_BY_DEFAULT,) if settings.spec_default else ()
+    return ("none", *settings.spec_types, *by_default)
 
 
 def refusal(settings: Settings) -> str:
