@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from engine.grammar import Trigger, TriggerKind
 from generated import errors
 from handlers.chat_history import gemma_turns, sorted_tool_results, with_thinking_parts
 from handlers.chat_peg import (
@@ -78,6 +79,7 @@ def _ministral_3(inputs: ChatInputs) -> Chat:
         prompt=inputs.prompt(messages),
         generation_prompt=inputs.generation_prompt(messages),
         parser=spaced([thought, *answer]),
+        triggers=_word("[TOOL_CALLS]"),
         schema=schema,
         thinking_start="[THINK]",
         thinking_ends=("[/THINK]",),
@@ -124,6 +126,7 @@ def _gpt_oss(inputs: ChatInputs) -> Chat:
         prompt=prompt,
         generation_prompt=inputs.generation_prompt(messages),
         parser=parser,
+        triggers=_CHANNEL_TRIGGERS,
         schema=inputs.schema,
         thinking_start="<|channel|>analysis<|message|>",
         thinking_ends=("<|end|>",),
@@ -247,6 +250,7 @@ def _cohere2_moe(inputs: ChatInputs) -> Chat:
     chat = Chat(
         prompt=inputs.prompt(),
         generation_prompt=inputs.generation_prompt(),
+        triggers=_word(action),
         schema=schema,
         parser=seq(
             turn + bot,
@@ -284,6 +288,7 @@ def _lfm2(inputs: ChatInputs) -> Chat:
         prompt=inputs.prompt(messages),
         generation_prompt=inputs.generation_prompt(messages),
         parser=seq(opening, thought, answer, end),
+        triggers=_word("<|tool_call_start|>"),
         schema=inputs.schema,
         thinking_start="<think>",
         thinking_ends=("</think>",),
@@ -325,6 +330,7 @@ def _minimax_m3(inputs: ChatInputs) -> Chat:
         prompt=inputs.prompt(),
         generation_prompt=asked,
         parser=seq(prefix(asked, think), thought, answer, end),
+        triggers=_word("]<]minimax[>[<tool_call>"),
         schema=inputs.schema,
         format=PEG_MINIMAX_M3,
         thinking_start=think,
@@ -361,6 +367,7 @@ def _deepseek_v3_2(inputs: ChatInputs) -> Chat:
         prompt=inputs.prompt(messages),
         generation_prompt=inputs.generation_prompt(messages),
         parser=seq(opening, thought, answer, end),
+        triggers=_word(calls),
         schema=inputs.schema,
         thinking_start="<think>",
         thinking_ends=("</think>", calls),
@@ -397,6 +404,7 @@ def _gemma4(inputs: ChatInputs) -> Chat:
         prompt=prompt,
         generation_prompt=asked,
         parser=seq(rule("start", optional(turn)), answer),
+        triggers=_word("<|tool_call>"),
         schema=inputs.schema,
         format=PEG_GEMMA4,
         thinking_start=open_tag,
@@ -425,6 +433,7 @@ def _minicpm5(inputs: ChatInputs) -> Chat:
         prompt=inputs.prompt(),
         generation_prompt=inputs.generation_prompt(),
         parser=seq(opening, thought, answer),
+        triggers=_word("<function"),
         schema=schema,
         thinking_start="<think>",
         thinking_ends=("</think>",),
@@ -463,6 +472,22 @@ def _qwen3_coder(inputs: ChatInputs) -> Chat:
     if inputs.continuation == "reasoning_content" and inputs.continues:
         return replace(chat, generation_prompt=opening, prompt=chat.prompt + opening)
     return continued(inputs, chat, opening, "", reasons=False)
+
+
+def _word(text: str) -> tuple[Trigger, ...]:
+    """A text that begins a tool call."""
+    return (Trigger(TriggerKind.WORD, text),)
+
+
+_CHANNEL_TRIGGERS = tuple(
+    Trigger(TriggerKind.PATTERN, pattern)
+    for pattern in (
+        r"^\s+to$",
+        r"^<\|channel\|>(?:commentary|analysis)\s+to=functions$",
+        r"<\|start\|>assistant(\s+to)",
+        r"<\|start\|>assistant(<\|channel\|>(?:commentary|analysis)\s+to)",
+    )
+)
 
 
 def _fenced(schema: dict[str, Any]) -> Parser:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from engine.grammar import Trigger
 from handlers.chat_messages import Message
 from handlers.chat_peg import Parser, content
 from handlers.chat_template import ChatTemplate
@@ -80,6 +81,8 @@ class Chat:
     """What the parser takes the JSON of; None if it takes none."""
     grammar: str = ""
     """What the answer has to follow, behind the generation prompt; empty for anything."""
+    triggers: tuple[Trigger, ...] = ()
+    """What shows that a tool call begins; told with every grammar."""
 
 
 def continued(

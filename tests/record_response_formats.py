@@ -100,6 +100,7 @@ def case(url: str, template: str, body: dict[str, Any], grammars: dict[str, int]
         "prompt": reply["__verbose"]["prompt"],
         "grammar": number,
         "lazy": settings["grammar_lazy"],
+        "triggers": settings["grammar_triggers"],
         "text": reply["__verbose"]["content"],
         "message": reply["choices"][0]["message"],
     }

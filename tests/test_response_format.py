@@ -71,7 +71,7 @@ def test_as_recorded(tokenizer: Tokenizer, case: dict[str, Any]) -> None:
         return
     assert request.body["prompt"] == case["prompt"]
     assert read.grammar == GRAMMARS[case["grammar"]]
-    assert read.grammar_lazy == case["lazy"]
+    assert (read.grammar_lazy, list(read.grammar_triggers)) == (case["lazy"], case["triggers"])
     output = request.new_output()
     output.finish(case["text"])
     assert output.message() == case["message"]
