@@ -24,7 +24,7 @@ def double_text(value: float) -> str:
     return _text(value)
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=512)
 def _text(value: float) -> str:
     shortest = repr(value)
     mantissa, _, power = shortest.partition("e")
