@@ -19,7 +19,8 @@ class CacheType(ABC):
 
     name: str
     n_arrays: int
-    is_quantised: bool
+    bits: int
+    """Of a code; 0 if the numbers themselves are held."""
 
     @abstractmethod
     def pack(self, numbers: mx.array) -> list[mx.array]:
@@ -37,7 +38,7 @@ class FloatType(CacheType):
     name: str
     dtype: mx.Dtype | None
     n_arrays = 1
-    is_quantised = False
+    bits = 0
 
     def pack(self, numbers: mx.array) -> list[mx.array]:
         """The numbers themselves."""
@@ -53,19 +54,19 @@ class AffineType(CacheType):
     """MLX's affine quantisation: codes of a few bits, and for each 32 of them a scale and a bias.
 
     llama.cpp's types with a scale only are the same but for the bias, which makes them no worse.
+    As there, numbers are turned before, so that a large one doesn't cost its neighbours their bits.
     """
 
     name: str
     bits: int
     n_arrays = 3
-    is_quantised = True
 
     def pack(self, numbers: mx.array) -> list[mx.array]:
         """Codes (uint32), scales and biases (16 bits)."""
         if numbers.shape[-1] % GROUP:
             size = numbers.shape[-1]
             raise ValueError(f"{GROUP} doesn't divide this model's heads of {size}: use f16")
-        codes, scales, biases = mx.quantize(numbers, GROUP, self.bits)
+        codes, scales, biases = mx.quantize(turned(numbers), GROUP, self.bits)
         if numbers.dtype == mx.float32:
             # llama.cpp's scales have 16 bits too; 32 would take more than the codes save.
             scales, biases = scales.astype(mx.float16), biases.astype(mx.float16)
@@ -73,8 +74,17 @@ class AffineType(CacheType):
 
     def unpack(self, arrays: Sequence[mx.array], dtype: mx.Dtype) -> mx.array:
         """The nearest numbers."""
-        codes, scales, biases = arrays
-        return mx.dequantize(codes, scales.astype(dtype), biases.astype(dtype), GROUP, self.bits)
+        codes, scales, biases = (arrays[0], *(a.astype(dtype) for a in arrays[1:]))
+        return turned(mx.dequantize(codes, scales, biases, GROUP, self.bits))
+
+
+def turned(numbers: mx.array) -> mx.array:
+    """Every number spread over the whole head; turned once more, it is what it was.
+
+    Products stay the same if both sides are turned. Heads that aren't a power of 2 are let be.
+    """
+    size = numbers.shape[-1]
+    return numbers if size & (size - 1) else mx.hadamard_transform(numbers)
 
 
 def cache_type(name: str) -> CacheType:

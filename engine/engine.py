@@ -246,10 +246,10 @@ class Engine:
         own_model, settings = opened.description.model, self.settings
         use_cache_types(own_model, settings.cache_type_k, settings.cache_type_v)
         sizes = context_sizes(settings, opened.n_ctx_train)
-        log.info("%s", cache_sizes(own_model, sizes.n_ctx_slot) or "the model has no KV cache")
         scheduler = Scheduler(
-            opened.model, opened.tokenizer, self.settings, sizes, self._load_draft(opened)
+            opened.model, opened.tokenizer, settings, sizes, self._load_draft(opened)
         )
+        log.info("%s", cache_sizes(own_model, sizes.n_ctx_slot) or "the model has no KV cache")
         with self._lock:
             if self.state == "failed":
                 raise ModelError(self.failure)

@@ -9,7 +9,7 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models import base
 
-from engine.cache_types import GROUP, AffineType
+from engine.cache_types import GROUP, turned
 from engine.typed_layer import Packed, TypedLayer
 
 _fused = base.scaled_dot_product_attention
@@ -39,23 +39,27 @@ def _attend(queries: mx.array, keys: Packed, values: Packed, scale: float) -> mx
     # MLX's quantised product in 16 bits is many times slower on a CPU.
     dtype = mx.float32 if mx.default_device().type == mx.DeviceType.cpu else queries.dtype
     grouped = (queries * scale).astype(dtype).reshape(1, n_kv_heads, -1, queries.shape[3])
-    weights = mx.softmax(_product(grouped, keys, transpose=True), axis=-1, precise=True)
-    out = _product(weights, values, transpose=False).astype(queries.dtype)
+    weights = mx.softmax(_scores(grouped, keys), axis=-1, precise=True)
+    out = _sums(weights, values).astype(queries.dtype)
     return out.reshape(1, queries.shape[1], 1, out.shape[3])
 
 
+def _scores(queries: mx.array, keys: Packed) -> mx.array:
+    if keys.type.bits:
+        return _product(turned(queries), keys, transpose=True)
+    return queries @ keys.type.unpack(keys.arrays, queries.dtype).swapaxes(2, 3)
+
+
+def _sums(weights: mx.array, values: Packed) -> mx.array:
+    if values.type.bits:
+        return turned(_product(weights, values, transpose=False))
+    return weights @ values.type.unpack(values.arrays, weights.dtype)
+
+
 def _product(left: mx.array, right: Packed, *, transpose: bool) -> mx.array:
-    kind = right.type
-    if not isinstance(kind, AffineType):
-        numbers = kind.unpack(right.arrays, left.dtype)
-        return left @ (numbers.swapaxes(2, 3) if transpose else numbers)
-    codes, scales, biases = right.arrays
+    codes, *more = right.arrays
+    scales, biases = (array.astype(left.dtype) for array in more)
+    bits = right.type.bits
     return mx.quantized_matmul(
-        left,
-        codes,
-        scales.astype(left.dtype),
-        biases.astype(left.dtype),
-        transpose=transpose,
-        group_size=GROUP,
-        bits=kind.bits,
+        left, codes, scales, biases, transpose=transpose, group_size=GROUP, bits=bits
     )

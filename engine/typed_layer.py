@@ -136,7 +136,7 @@ class TypedLayer(CacheList):  # type: ignore[misc]  # mlx-lm has no types
         self, keys: list[mx.array], values: list[mx.array], *, one: bool
     ) -> tuple[mx.array, mx.array]:
         seen = self._keys.unpack(keys, self._dtype), self._values.unpack(values, self._dtype)
-        if one and (self._keys.is_quantised or self._values.is_quantised):
+        if one and (self._keys.bits or self._values.bits):
             held = Packed(self._keys, keys), Packed(self._values, values)
             self._fetched.pairs.append((*seen, *held))
         return seen

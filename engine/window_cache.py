@@ -11,6 +11,8 @@ import mlx.core as mx
 from mlx_lm.models.base import create_causal_mask
 from mlx_lm.models.cache import CacheList, RotatingKVCache
 
+from engine.typed_layer import TypedLayer
+
 _STEP = 256
 SPARE = 512
 """llama-server's default for `--ubatch-size`, which is what it holds beside the window."""
@@ -151,6 +153,8 @@ class _WindowedCaches:
     def _windowed(self, layer: Any) -> Any:
         if type(layer) is CacheList:
             return CacheList(*map(self._windowed, layer.caches))
+        if isinstance(layer, TypedLayer):
+            return TypedLayer([self._windowed(part) for part in layer.caches], *layer.types)
         if type(layer) is RotatingKVCache and layer.keep == 0:
             return WindowCache(layer.max_size, n_cells(layer.max_size, self._spare))
         return layer

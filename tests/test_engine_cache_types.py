@@ -171,6 +171,14 @@ def test_answers_that_share_a_prompt_are_those_of_each_alone(types: str) -> None
 # Files and memory.
 
 
+@pytest.mark.parametrize("types", TYPES)
+def test_a_window_takes_back_what_it_holds_beside(types: str) -> None:
+    server = Server(model_with(types, 16), n_parallel=1)
+    server.answer(task("a" * 60 + "b" * 60, n_predict=1))
+    final = server.final(task("a" * 60 + "b" * 55 + "c" * 5, n_predict=1))
+    assert (final.timings.cache_n, final.timings.prompt_n) == (115, 5)
+
+
 @pytest.mark.parametrize("window", [None, 16])
 @pytest.mark.parametrize("types", TYPES)
 def test_a_restored_slot_goes_on_as_the_saved_one(
@@ -281,12 +289,14 @@ def test_attention_over_what_is_packed_is_that_over_what_it_means(keys: str, val
             None,
             "0.39 MiB (1024 cells, 2 layers), K (f16): 0.25 MiB, V (q8_0): 0.14 MiB",
         ),
-        ("f16", 16, "0.25 MiB (1024 cells, 2 layers), K (f16): 0.13 MiB, V (f16): 0.13 MiB"),
+        ("f16", 16, "0.31 MiB (1024 cells, 2 layers), K (f16): 0.16 MiB, V (f16): 0.16 MiB"),
     ],
 )
 def test_the_size_of_the_cache_is_told(types: str, window: int | None, says: str) -> None:
-    sizes = cache_sizes(model_with(types, window).model, 1024)
-    assert str(sizes) == f"KV cache of a full slot: {says}"
+    model = model_with(types, window)
+    # A server has layers with a window hold some more.
+    Server(model)
+    assert str(cache_sizes(model.model, 1024)) == f"KV cache of a full slot: {says}"
 
 
 @pytest.mark.parametrize(
