@@ -84,6 +84,7 @@ def load_gguf(
             f"{architecture.most_context} tokens, not {context}: give a smaller --ctx-size"
         )
     model: Any = _build(h, architecture)
+    model.keeps_places = architecture.keeps_places
     _set_ropes(model, h, architecture, _rope(file, h, architecture, context, rope))
     sources = _sources(file, model, architecture)
     if weights in ("native", "half"):
@@ -376,12 +377,11 @@ def _panel_forms(
     for path, module in model.named_modules():
         source = sources.get(f"{path}.weight")
         kinds = {part.tensor.type for part in source or ()}
-        if source is None or len(kinds) != 1 or len(source[0].shape) != 2:
+        if source is None or len(kinds) != 1 or architecture.changes_value(f"{path}.weight"):
             continue
-        if architecture.changes_value(f"{path}.weight"):
+        if source[0].tensor.shape[1:] != module.weight.shape[1:]:
             continue
-        one_part = len(source) == 1 or len(source[0].shape) == 2
-        form = panel_form(module, kinds.pop()) if one_part else None
+        form = panel_form(module, kinds.pop())
         if form is not None:
             forms[path] = form
     return forms
