@@ -7,7 +7,7 @@ caches, which also receive the tokens. It is the same for a token in any company
 
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import mlx.core as mx
 import numpy as np
@@ -57,9 +57,10 @@ class RowAttention:
             self._made_for = None
         if self._stand_in is None or self._made_for != shape:
             self._stand_in = self._make(*shape)
-        for row, (cache, place) in enumerate(places):
-            key_at, value_at, room = _addresses(cache)
-            self._rows[row] = key_at, value_at, place, room
+        self._rows[:n_rows] = [
+            (known.keys_at, known.values_at, place, known.room)
+            for known, place in ((_memory(cache), place) for cache, place in places)
+        ]
         flat = [part.astype(mx.float32).reshape(n_rows, -1) for part in (queries, keys, values)]
         seen = mx.concatenate(flat, axis=1) @ self._stand_in
         return seen.reshape(n_rows, n_heads, 1, head_dim)
@@ -93,6 +94,7 @@ def make_room(cache: Any, n_tokens: int, n_kv_heads: int, head_dim: int) -> None
         setattr(cache, name, new)
     mx.eval(cache.keys, cache.values)
     cache.shared = False
+    moved(cache)
 
 
 def shared(cache: Any) -> bool:
@@ -100,14 +102,32 @@ def shared(cache: Any) -> bool:
     return bool(getattr(cache, "shared", False))
 
 
-def _addresses(cache: Any) -> tuple[int, int, int]:
-    """Where the keys and values are, and the tokens that they have room for."""
-    keys, values = np.array(cache.keys, copy=False), np.array(cache.values, copy=False)
-    if not (keys.flags.c_contiguous and values.flags.c_contiguous):
-        cache.keys, cache.values = mx.contiguous(cache.keys), mx.contiguous(cache.values)
-        return _addresses(cache)
-    return (
-        keys.__array_interface__["data"][0],
-        values.__array_interface__["data"][0],
-        keys.shape[2],
-    )
+class _Memory(NamedTuple):
+    keys: mx.array
+    keys_at: int
+    values_at: int
+    room: int
+    """Tokens that there is room for."""
+
+
+def moved(cache: Any) -> None:
+    """Say that MLX may have moved what a `KVCache` holds, as it may whenever it writes there."""
+    cache.memory = None
+
+
+def _memory(cache: Any) -> _Memory:
+    """Where the keys and values are; looked up once as long as they stay there."""
+    known: _Memory | None = getattr(cache, "memory", None)
+    if known is None or known.keys is not cache.keys:
+        keys, values = np.array(cache.keys, copy=False), np.array(cache.values, copy=False)
+        if not (keys.flags.c_contiguous and values.flags.c_contiguous):
+            cache.keys, cache.values = mx.contiguous(cache.keys), mx.contiguous(cache.values)
+            return _memory(cache)
+        known = _Memory(cache.keys, _address(keys), _address(values), keys.shape[2])
+        cache.memory = known
+    return known
+
+
+def _address(array: Any) -> int:
+    at: int = array.__array_interface__["data"][0]
+    return at
