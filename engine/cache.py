@@ -106,6 +106,7 @@ class SequenceCache:
         """Forget tokens `start` to `end` (not included); later ones move up to their places."""
         count = len(self.tokens)
         self._arrange([(0, start, 0), (end, count, start - end)], rotation)
+        self.checkpoints = [c for c in self.checkpoints if c.n_tokens <= start]
 
     def reuse_chunks(
         self, tokens: list[int], n_past: int, smallest: int, rotation: KeyRotation

@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import mlx.core as mx
+from mlx_lm.models.cache import CacheList
 
-from engine.cache_layers import LayerCaches, is_plain
+from engine.cache_layers import LayerCaches, copied, has_no_keys, is_plain
 
 log = logging.getLogger(__name__)
 
@@ -40,16 +41,17 @@ def key_rotation(model: Any, layers: LayerCaches) -> KeyRotation | None:
     `layers` are empty caches. It is tried out: a token alone has the same keys at two places up
     to the rotation, in every layer.
     """
-    if not layers or not all(map(is_plain, layers)):
+    if not all(map(_can_move, layers)) or getattr(model, "keeps_places", False):
         return None
     try:
-        ropes = [_rope(layer) for layer in model.layers]
+        holders = zip(model.layers, layers, strict=True)
+        ropes = [None if has_no_keys(cache) else _rope(layer) for layer, cache in holders]
         rotation = KeyRotation(ropes)
-        there, here = _keys_at(model, len(layers), 9), _keys_at(model, len(layers), 4)
+        there, here = _keys_at(model, layers, 9), _keys_at(model, layers, 4)
         # All at once: processes that share a model must not end the comparison at different layers.
         mx.eval(there, here)
-        works = len(ropes) == len(layers) and all(
-            _alike(rotation.moved(n, keys, -5), here[n]) for n, keys in enumerate(there)
+        works = bool(there) and all(
+            _alike(rotation.moved(n, keys, -5), here[n]) for n, keys in there.items()
         )
     except Exception as error:
         log.info("cached keys can't be moved: %s", error)
@@ -83,11 +85,26 @@ class _OneToken:
         """Nothing to hide."""
 
 
-def _keys_at(model: Any, n_layers: int, position: int) -> list[mx.array]:
-    """Each layer's keys [1, H, 1, D] of the same token at a position."""
-    caches = [_OneToken(position) for _ in range(n_layers)]
+def _keys_at(model: Any, layers: LayerCaches, position: int) -> dict[int, mx.array]:
+    """By the layer's number the keys [1, H, 1, D] of the same token at a position."""
+    held = {n: _OneToken(position) for n, layer in enumerate(layers) if not has_no_keys(layer)}
+    caches = [_seen(layer, held.get(n)) for n, layer in enumerate(layers)]
     model(mx.array([[1]], dtype=mx.int32), cache=caches)
-    return [cache.keys for cache in caches if cache.keys is not None]
+    return {n: cache.keys for n, cache in held.items() if cache.keys is not None}
+
+
+def _can_move(layer: Any) -> bool:
+    """Whether there is nothing but plain layers and states, which stay."""
+    if type(layer) is CacheList:
+        return sorted(map(has_no_keys, layer.caches)) in ([False], [False, True])
+    return is_plain(layer) or has_no_keys(layer)
+
+
+def _seen(layer: Any, one: "_OneToken | None") -> Any:
+    """An empty cache of a layer, with `one` in the place of keys and values."""
+    if type(layer) is CacheList:
+        return CacheList(*(_seen(part, one) for part in layer.caches))
+    return copied(layer) if has_no_keys(layer) else one
 
 
 def _alike(a: mx.array, b: mx.array) -> bool:

@@ -91,3 +91,19 @@ def test_copies_of_a_prompt_go_their_own_ways(name: str) -> None:
     together = [tokens_of(server.events[id]) for id in ids]
     assert together == [tokens_of(made_server(name).answer(seeded(seed))) for seed in (1, 2)]
     assert together[0] != together[1]
+
+
+@pytest.mark.parametrize("name", ["lfm2", "falcon-h1"])
+def test_a_full_context_goes_on_without_its_oldest_tokens(name: str) -> None:
+    server = made_server(name, n_parallel=1, n_ctx=256, ctx_shift=True)
+    final = server.final(asked(TEXT, n_predict=250))
+    assert (final.n_decoded, final.truncated) == (250, True)
+    # The checkpoints behind what was dropped are gone: they were of other texts.
+    assert answer(server, TEXT) == answer(made_server(name, n_parallel=1), TEXT)
+
+
+@pytest.mark.parametrize("name", ["gemma3", "qwen35", "qwen2vl", "qwen3vl", "nemotron_h"])
+def test_what_can_not_be_shifted_ends_with_the_context(name: str) -> None:
+    server = made_server(name, n_parallel=1, n_ctx=256, ctx_shift=True)
+    final = server.final(asked(TEXT, n_predict=250))
+    assert (len(TEXT) + final.n_decoded, final.stop_type) == (256, "limit")

@@ -49,6 +49,7 @@ class Architecture:
     one that sees the whole context, 0 if all do; `sliding_base` the base of their rotation where
     that isn't the other layers' own, and `most_context` the longest context that is computed
     rightly, None for any. Tensors of layers from `n_layers` on, which only draft, are left alone.
+    `keeps_places` says that llama-server never moves such a model's keys to other places.
     """
 
     module: str
@@ -62,6 +63,7 @@ class Architecture:
     sliding_base: float | None = None
     most_context: int | None = None
     n_layers: int | None = None
+    keeps_places: bool = False
 
     def is_sliding(self, layer: int) -> bool:
         """Whether a layer sees only a window of the context."""

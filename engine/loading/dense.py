@@ -1,6 +1,7 @@
 """Models that see the whole context in every layer, with experts or without."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from engine.loading.architecture import (
@@ -73,7 +74,7 @@ def qwen2(h: Hparams, tensors: Tensors, config: Config) -> Architecture:
 def qwen2vl(h: Hparams, tensors: Tensors, config: Config) -> Architecture:
     """The half of Qwen2-VL and Qwen2.5-VL that reads text."""
     sections_cover_rotation(h, interleaved=False)
-    return qwen2(h, tensors, config)
+    return replace(qwen2(h, tensors, config), keeps_places=True)
 
 
 def qwen3(h: Hparams, tensors: Tensors, config: Config) -> Architecture:
@@ -86,7 +87,7 @@ def qwen3(h: Hparams, tensors: Tensors, config: Config) -> Architecture:
 def qwen3vl(h: Hparams, tensors: Tensors, config: Config) -> Architecture:
     """The half of Qwen3-VL that reads text."""
     sections_cover_rotation(h, interleaved=True)
-    return qwen3(h, tensors, config)
+    return replace(qwen3(h, tensors, config), keeps_places=True)
 
 
 def qwen3moe(h: Hparams, tensors: Tensors, config: Config) -> Architecture:
@@ -109,7 +110,7 @@ def qwen3moe(h: Hparams, tensors: Tensors, config: Config) -> Architecture:
 def qwen3vlmoe(h: Hparams, tensors: Tensors, config: Config) -> Architecture:
     """The half of Qwen3-VL with experts that reads text."""
     sections_cover_rotation(h, interleaved=True)
-    return qwen3moe(h, tensors, config)
+    return replace(qwen3moe(h, tensors, config), keeps_places=True)
 
 
 def phi3(h: Hparams, tensors: Tensors, config: Config) -> Architecture:

@@ -222,7 +222,7 @@ def _qwen35(h: Hparams, config: Config, module: str) -> Architecture:
     }
     names = {_below_language_model(path): name for path, name in _QWEN35.items()}
     changes = {_below_language_model(p): c for p, c in _ungrouped_heads(config).items()}
-    return Architecture(module, config, names, changes, n_layers=_n_layers(h))
+    return Architecture(module, config, names, changes, n_layers=_n_layers(h), keeps_places=True)
 
 
 def _below_language_model(path: str) -> str:

@@ -78,7 +78,8 @@ class Prefill:
             return 0
         n_past = cache.common_prefix(task.prompt)
         rotation = self._runner.rotation
-        if task.n_cache_reuse > 0 and rotation is not None:
+        movable = rotation is not None and not cache.needs_checkpoints
+        if task.n_cache_reuse > 0 and rotation is not None and movable:
             n_past = cache.reuse_chunks(task.prompt, n_past, task.n_cache_reuse, rotation)
         return n_past
 
