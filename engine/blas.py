@@ -1,6 +1,7 @@
 """Gives MLX on a Linux CPU a fast BLAS: its wheel bundles one that is 20 to 30 times slower."""
 
 import ctypes
+import logging
 import mmap
 import os
 import sys
@@ -8,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.panels import native
+
+log = logging.getLogger(__name__)
 
 _PROT_READ_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
 _BLAS: list[Any] = []
@@ -34,7 +37,10 @@ def use_openblas() -> bool:
     library = ctypes.CDLL(str(folder / "lib" / "libscipy_openblas.so"))
     address = ctypes.cast(library.scipy_cblas_sgemm, ctypes.c_void_p).value or 0
     if native.can_compile():
-        address = native.product_hook(address)
+        try:
+            address = native.product_hook(address)
+        except RuntimeError as error:  # for example where the system forbids to run what is made
+            log.warning("matrix products can't be compiled here, so they are slower: %s", error)
     mlx_libraries = Path(mlx.core.__file__).parent.glob("lib/libmlx*.so*")
     rebound = [_rebind(path, "cblas_sgemm", address) for path in mlx_libraries]
     if not any(rebound):
