@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from math import inf
 
 from engine.engine import Engine
 from engine.events import Event, Failed, Final
@@ -21,6 +22,9 @@ class Run:
         self._mailbox = mailbox
         self._events: deque[tuple[int, Event]] = deque()
         self._arrival: asyncio.Future[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._deadline = 0.0
         self.unfinished: set[int] = set(range(len(tasks)))
         numbered = [(task, self._sink(number)) for number, task in enumerate(tasks)]
         self._ids: list[int] = []
@@ -43,6 +47,7 @@ class Run:
 
     def close(self) -> None:
         """Cancel every task that isn't finished."""
+        self._stop_timer()
         for number in self.unfinished:
             self._engine.cancel(self._ids[number])
 
@@ -58,17 +63,25 @@ class Run:
             self._arrival.set_result(None)
 
     async def _arrives(self, timeout: float | None) -> None:
-        """Return when there is an event; a bare timer is cheaper than `asyncio.timeout`."""
-        loop = asyncio.get_running_loop()
-        self._arrival = arrival = loop.create_future()
-        timer = None if timeout is None else loop.call_later(timeout, _time_out, arrival)
-        try:
-            await arrival
-        finally:
-            if timer is not None:
-                timer.cancel()
+        """Return when there is an event."""
+        self._arrival = self._loop.create_future()
+        self._deadline = inf if timeout is None else self._loop.time() + timeout
+        if self._deadline < (self._timer.when() if self._timer else inf):
+            self._stop_timer()
+            self._timer = self._loop.call_at(self._deadline, self._look)
+        await self._arrival
 
+    def _look(self) -> None:
+        """See whether the wait that goes on now is over: one timer does for many waits."""
+        self._timer = None
+        if self._arrival is None or self._arrival.done():
+            return
+        if self._loop.time() >= self._deadline:
+            self._arrival.set_exception(TimeoutError())
+        elif self._deadline < inf:
+            self._timer = self._loop.call_at(self._deadline, self._look)
 
-def _time_out(arrival: "asyncio.Future[None]") -> None:
-    if not arrival.done():
-        arrival.set_exception(TimeoutError())
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

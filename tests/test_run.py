@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -46,8 +47,9 @@ def test_a_run_gives_every_event_of_its_tasks_and_says_when_there_is_none_in_tim
 
     async def main() -> list[tuple[int, object]]:
         run = Run(engine, Mailbox(), [task(), task("lazy dog")], 1)
-        with pytest.raises(TimeoutError):
-            await run.next(0.01)
+        for seconds in (0.02, 0.01):
+            with pytest.raises(TimeoutError):
+                await run.next(seconds)
         assert (run.unfinished, run.has_next) == ({0, 1}, False)
         engine.start()
         events: list[tuple[int, object]] = []
@@ -65,6 +67,26 @@ def test_a_run_gives_every_event_of_its_tasks_and_says_when_there_is_none_in_tim
         tokens = [event.tokens[0] for event in own if isinstance(event, Token)]
         assert (own[0], type(own[-1])) == (Begin(len(prompt), 0), Final)
         assert tokens == greedy(list(prompt), 8)
+
+
+def test_a_run_is_told_in_time_after_a_longer_wait() -> None:
+    engine = Engine(settings(), load)
+    engine.start()
+
+    async def main() -> None:
+        run = Run(engine, Mailbox(), [task(n_predict=1)], 1)
+        while run.unfinished:
+            await run.next(2 * SOON)
+        start = time.monotonic()
+        with pytest.raises(TimeoutError):
+            await run.next(0.01)
+        run.close()
+        assert time.monotonic() - start < SOON
+
+    try:
+        asyncio.run(main())
+    finally:
+        assert engine.stop(SOON)
 
 
 def test_closing_a_run_cancels_what_is_left_of_it() -> None:

@@ -72,13 +72,16 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 def _same_in_orjson(value: object) -> bool:
     """Whether orjson, many times faster, writes the same: it does all but floats and bytes."""
     kind = type(value)
+    if kind in _PLAIN:
+        return True
     if kind is dict:
-        items = value.values()  # type: ignore[attr-defined]
-    elif kind is list or kind is tuple:
-        items = value
-    else:
-        return kind in _PLAIN
-    return all(type(item) in _PLAIN or _same_in_orjson(item) for item in items)
+        value = value.values()  # type: ignore[attr-defined]
+    elif kind is not list and kind is not tuple:
+        return False
+    for item in value:  # type: ignore[attr-defined]  # noqa: SIM110 (half as fast)
+        if type(item) not in _PLAIN and not _same_in_orjson(item):
+            return False
+    return True
 
 
 def _write(value: object, put: Callable[[str], None]) -> None:
