@@ -23,7 +23,7 @@ _LLAMA_SERVER = "LLAMA_SERVER"
 def main() -> None:
     """Measure the parts asked for; `schemas`, which only counts, runs when named."""
     parts: dict[str, tuple[int, Callable[[int], Report]]] = {
-        "serving": (5, serving.report),
+        "serving": (3, serving.report),
         "streams": (3, lambda rounds: streams.report(rounds, arguments.llama_server)),
         "gap": (3, gap.report),
         "first_token": (3, first_token.report),
