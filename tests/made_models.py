@@ -337,11 +337,11 @@ def write_recipe(
     _write_vocabulary(writer, recipe.vocabulary())
     writer.add_chat_template(CHAT_TEMPLATE)
     for tensor, values in tensors:
-        if tensor_type is None or values.ndim == 1:
+        kind = gguf.GGMLQuantizationType[(tensor_type or "f32").upper()]
+        block = gguf.GGML_QUANT_SIZES[kind]
+        if tensor_type is None or values.ndim == 1 or values.shape[-1] % block[0]:
             writer.add_tensor(tensor, values)
         else:
-            kind = gguf.GGMLQuantizationType[tensor_type.upper()]
-            block = gguf.GGML_QUANT_SIZES[kind]
             try:
                 blocks = gguf.quants.quantize(values, kind)
             except NotImplementedError:

@@ -95,6 +95,38 @@ def test_experts_in_few_bits(tensor_type: str, weights: Any, tmp_path: Path) -> 
     np.testing.assert_allclose(logits(other)[0, -1][last > -50], last[last > -50], atol=tolerance)
 
 
+@pytest.mark.parametrize(
+    "name", ["lfm2", "lfm2moe", "qwen35", "qwen35moe", "qwen3next", "granitehybrid-moe",
+             "falcon-h1", "nemotron_h_moe", "gpt-oss", "cohere2"]
+)  # fmt: skip
+def test_quantised_hybrids(name: str, tmp_path: Path) -> None:
+    """What a file has in another order is moved when it is quantised, too."""
+    write(name, tmp_path / "model.gguf", "q4_0")
+    exact = logits(load_model(tmp_path / "model.gguf", weights="float32"))[0, -1]
+    native = logits(load_model(tmp_path / "model.gguf", weights="native"))[0, -1]
+    half = logits(load_model(tmp_path / "model.gguf", weights="half"))[0, -1]
+    sayable = exact > -20
+    np.testing.assert_allclose(native[sayable], exact[sayable], rtol=1e-3, atol=1e-2)
+    assert np.corrcoef(half[sayable], exact[sayable])[0, 1] > 0.98
+
+
+@pytest.mark.parametrize("weights", ["native", "half"])
+def test_experts_in_mxfp4_stay_as_they_are(weights: Any, tmp_path: Path) -> None:
+    write("gpt-oss", tmp_path / "experts.gguf", "mxfp4")
+    exact = load_model(tmp_path / "experts.gguf", weights="float32")
+    other = load_model(tmp_path / "experts.gguf", weights=weights)
+    path = "model.layers.1.mlp.experts.down_proj"
+    packed, plain = parameters(other), parameters(exact)[f"{path}.weight"]
+    assert (packed[f"{path}.weight"].dtype, packed[f"{path}.scales"].dtype) == (mx.uint32, mx.uint8)
+    values = mx.dequantize(
+        packed[f"{path}.weight"], packed[f"{path}.scales"], group_size=32, bits=4, mode="mxfp4"
+    )
+    np.testing.assert_array_equal(np.array(values.astype(mx.float32)), np.array(plain))
+    if weights == "native":
+        last = logits(exact)[0, -1]
+        np.testing.assert_allclose(logits(other)[0, -1], last, rtol=1e-3, atol=1e-2)
+
+
 def test_what_a_made_model_is_called(made: Any) -> None:
     loaded = load_model(made("llama"))
     assert (loaded.name, loaded.architecture, loaded.description, loaded.ftype) == (

@@ -133,6 +133,29 @@ def pack(raw: Bytes, kind: TensorType, shape: tuple[int, ...]) -> Packed:
     )
 
 
+class PackedFours(NamedTuple):
+    """A matrix as `mx.quantized_matmul` takes it in its mode "mxfp4", in groups of 32.
+
+    `weight` is uint32 [..., rows, columns / 8]; `scales` uint8 [..., rows, columns / 32].
+    """
+
+    weight: npt.NDArray[np.uint32]
+    scales: Bytes
+
+
+def pack_mxfp4(raw: Bytes, shape: tuple[int, ...]) -> PackedFours:
+    """Repack a tensor of type mxfp4 and of `shape` [..., rows, columns] for MLX, value by value.
+
+    Both have the same scales and the same four bits for a value; ggml has the second half of a
+    group in the upper bits of the first.
+    """
+    blocks = raw.reshape(-1, 17)
+    quants = np.concatenate([blocks[:, 1:] & 15, blocks[:, 1:] >> 4], axis=1)
+    leading = shape[:-1]
+    weight = _pack_bits(quants, 4).view("<u4").reshape(*leading, -1)
+    return PackedFours(weight, blocks[:, 0].copy().reshape(*leading, -1))
+
+
 def _pack_bits(quants: Bytes, bits: int) -> Bytes:
     """Quants [n, k] as one stream of `bits` bits each, lowest first: [n, k * bits / 8] bytes."""
     if bits == 8:

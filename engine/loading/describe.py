@@ -79,12 +79,43 @@ def size_name(h: Hparams, n_vocab: int) -> str:
             28: "0.6B" if width == 1024 else "1.7B", 36: "4B" if width == 2560 else "8B",
             40: "14B", 64: "32B",
         }  # fmt: skip
+    elif h.architecture == "qwen35":
+        by_layers = {
+            24: "0.8B" if width == 1024 else "2B", 32: "4B" if width == 2560 else "9B", 64: "27B",
+        }  # fmt: skip
+    elif h.architecture == "qwen3vl":
+        by_layers = {28: "1.7B", 36: "4B" if width == 2560 else "8B", 64: "32B"}
+    elif h.architecture == "lfm2":
+        length = h.integer("feed_forward_length", 0, least=0)
+        by_layers = {layers: _LFM2_BY_LENGTH.get(length, "?B")}
+    elif h.architecture == "granitehybrid":
+        small = "7B.A1B" if h.integer("feed_forward_length", 0, least=0) == 512 else "1B"
+        by_width = {768: "350M", 1536: small, 2048: "3B", 2560: "3B", 4096: "32B"}
+        by_layers = {layers: by_width.get(width, "?B")}
     else:
         by_layers = _BY_LAYERS.get(h.architecture, {})
     return by_layers.get(layers, "?B")
 
 
+_LFM2_BY_LENGTH = {2560: "230M", 4608: "350M", 6912: "700M", 8192: "1.2B", 10752: "2.6B"}
 _BY_LAYERS = {
+    "cohere2": {32: "8B"},
+    "ernie4_5": {18: "0.3B"},
+    "falcon-h1": {36: "0.5B", 24: "1.5B", 66: "1B", 32: "3B", 44: "7B", 72: "34B"},
+    "glm4": {17: "1B", 40: "9B", 61: "32B"},
+    "gpt-oss": {24: "20B", 36: "120B"},
+    "granite": {32: "3B", 40: "3B"},
+    "lfm2moe": {24: "8B.A1B", 40: "24B.A2B"},
+    "mistral3": {26: "3B", 34: "8B", 40: "14B"},
+    "nemotron_h": {52: "31B.A3.5B", 56: "9B", 88: "120B.A12B"},
+    "nemotron_h_moe": {52: "31B.A3.5B", 56: "9B", 88: "120B.A12B"},
+    "olmo2": {16: "1B", 32: "7B", 40: "13B", 64: "32B"},
+    "qwen35moe": {40: "35B.A3B", 48: "122B.A10B", 60: "397B.A17B"},
+    "qwen3next": {48: "80B.A3B"},
+    "qwen3vlmoe": {48: "30B.A3B", 94: "235B.A22B"},
+    "seed_oss": {64: "36B"},
+    "smollm3": {36: "3B"},
+    "starcoder2": {30: "3B", 32: "7B", 40: "15B", 52: "20B", 88: "34B"},
     "gemma": {18: "2B", 28: "7B"},
     "gemma2": {26: "2B", 42: "9B", 46: "27B"},
     "gemma3": {18: "270M", 26: "1B", 32: "8B", 34: "4B", 48: "12B", 62: "27B"},

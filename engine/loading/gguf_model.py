@@ -18,7 +18,7 @@ from mlx.utils import tree_flatten
 from engine.errors import ModelError
 from engine.gguf.affine import AffineForm
 from engine.gguf.file import GGUFFile, TensorInfo
-from engine.gguf.values import fill_float32, has_values, mlx_form, pack
+from engine.gguf.values import fill_float32, has_values, mlx_form, pack, pack_mxfp4
 from engine.light_mlx_lm import import_models_only
 from engine.loading.architecture import Architecture
 from engine.loading.architectures import architecture_of
@@ -34,6 +34,13 @@ from engine.panels.matrix import PanelMatrix
 
 _ROPE_TENSORS = {"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"}
 _MOST_THREADS = 8
+_MXFP4 = {"group_size": 32, "bits": 4, "mode": "mxfp4"}
+# Modules of mlx-lm that compute in bfloat16 if in 16 bits, and parameters that stay float32.
+_WIDE = (
+    "gemma", "gpt_oss", "lfm2", "qwen3_5", "qwen3_next", "granitemoehybrid", "falcon_h1",
+    "nemotron_h",
+)  # fmt: skip
+_EXACT = ("A_log", "e_score_correction_bias", "expert_bias")
 # Pieces of rows that are moved are multiples of this.
 _GROUP_THAT_MOVES = 32
 
@@ -352,6 +359,10 @@ def _packed_form(source: _Source | None) -> AffineForm | None:
     return mlx_form(kinds.pop()) if len(kinds) == 1 and is_matrix else None
 
 
+def _is_mxfp4(source: _Source | None) -> bool:
+    return source is not None and {part.tensor.type.name for part in source} == {"mxfp4"}
+
+
 def _quantize(
     model: Module, architecture: Architecture, sources: dict[str, _Source | None]
 ) -> None:
@@ -359,6 +370,8 @@ def _quantize(
 
     def form(path: str, module: Module) -> bool | dict[str, Any]:
         weight = f"{path}.weight"
+        if _is_mxfp4(sources.get(weight)) and not architecture.changes_value(weight):
+            return _MXFP4 if hasattr(module, "to_quantized") else False
         packed = _packed_form(sources.get(weight))
         if packed is None or not hasattr(module, "to_quantized"):
             return False
@@ -388,13 +401,15 @@ def _panel_forms(
 
 
 def _halve(model: Any, file: GGUFFile, architecture: Architecture) -> None:
-    """Make every float number of the model a 16-bit one.
+    """Make every float number of the model a 16-bit one, but for those that others depend on.
 
-    Gemma's activations leave the range of float16, and bfloat16 weights may.
+    Some models' activations leave the range of float16, and bfloat16 weights may.
     """
     is_wide = any(tensor.type.name == "bf16" for tensor in file.tensors.values())
-    wide = is_wide or architecture.module.startswith("gemma")
+    wide = is_wide or architecture.module.startswith(_WIDE)
+    exact = [(path, value) for path, value in _parameters(model) if path.endswith(_EXACT)]
     model.set_dtype(mx.bfloat16 if wide else mx.float16)
+    model.load_weights(exact, strict=False)
 
 
 def _fill(
@@ -461,6 +476,12 @@ def _in_file_order(
 
 
 def _packed_values(file: GGUFFile, stem: str, source: _Source) -> list[tuple[str, mx.array]]:
+    if _is_mxfp4(source):
+        fours = [pack_mxfp4(part.raw(file), part.shape) for part in source]
+        return [
+            (f"{stem}.weight", mx.array(np.concatenate([each.weight for each in fours]))),
+            (f"{stem}.scales", mx.array(np.concatenate([each.scales for each in fours]))),
+        ]
     packed = [pack(part.raw(file), part.tensor.type, part.shape) for part in source]
 
     halves = all(each.scales.dtype == np.float16 for each in packed)
