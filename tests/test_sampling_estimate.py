@@ -1,7 +1,6 @@
 """On long rows, what is decided by estimates is what exact arithmetic decides."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -75,12 +74,21 @@ def test_top_p_keeps_the_same(shape: str, seed: int, p: float, min_keep: int) ->
     assert candidates.tokens().tolist() == order[:count].tolist()
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("count", [129, 1000, 1024])
-def test_the_first_of_all(shape: str, count: int) -> None:
-    for seed in range(4):
-        logits = row(shape, seed)
-        assert top_order(logits, count, of_all=True).tolist() == in_order(logits, count).tolist()
+@settings(max_examples=120, deadline=None)
+@given(shape=st.sampled_from(SHAPES), seed=SEEDS, start=st.integers(0, 9))
+def test_sorted_candidates_are_those_of_the_reference(shape: str, seed: int, start: int) -> None:
+    logits = row(shape, seed)
+    order = in_order(logits, len(logits))
+    candidates = Candidates(logits)
+    candidates.sort()
+    assert candidates.logits.tolist() == logits[order].tolist()
+    assert [candidates.token(at) for at in range(start)] == order[:start].tolist()
+    candidates.take(slice(start, None))
+    candidates.take(np.arange(500, -1, -50))
+    wanted = order[start:][500::-50]
+    assert [candidates.token(at) for at in range(11)] == wanted.tolist()
+    assert candidates.tokens().tolist() == wanted.tolist()
+    assert candidates.logits.tolist() == logits[wanted].tolist()
 
 
 def test_what_is_too_near_to_call_is_left_open() -> None:

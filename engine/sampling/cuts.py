@@ -52,12 +52,14 @@ class TopP(Step):
         if kept is None:
             p = candidates.softmax()
             kept = self._reached(p[first])
-            if kept is None:
-                # How many it takes doesn't depend on the order of those that are alike.
-                kept = self._reached(np.sort(p)[::-1]) or candidates.size
-                first = top_order(candidates.logits, kept, of_all=True)
-        candidates.take(first[:kept])
-        candidates.sorted = True
+        candidates.p = None
+        if kept is not None:
+            candidates.take(first[:kept])
+            candidates.sorted = True
+        else:
+            candidates.sort()
+            # How many it takes doesn't depend on the order of those that are alike.
+            candidates.keep_first(self._reached(np.sort(p)[::-1]) or candidates.size)
 
     def _reached(self, p: Floats) -> int | None:
         """How many leading candidates it takes to reach p, or None if these aren't enough."""

@@ -68,6 +68,4 @@ class Infill(Step):
         return ends[kept]
 
     def _end(self, candidates: Candidates) -> None:
-        candidates.ids = np.array([self._end_token])
-        candidates.p = None
-        candidates.replace_logits(np.ones(1, dtype=np.float32))
+        candidates.leave(self._end_token, np.float32(1))

@@ -20,16 +20,15 @@ Floats = NDArray[np.float32]
 Indices = NDArray[np.intp]
 
 
-def top_order(values: Floats, count: int, *, of_all: bool = False) -> Indices:
+def top_order(values: Floats, count: int) -> Indices:
     """Positions of the `count` highest `values`, falling, as llama.cpp's partial sort leaves them.
 
     Without ties that is the plain order. Ties are decided by replaying libstdc++'s heap
-    selection, or its sorts within llama.cpp's 128 buckets between -10 and 10. With `of_all` they
-    are left as where all values are sorted, of which these are the first.
+    selection, or its sorts within llama.cpp's 128 buckets between -10 and 10.
     """
     count = min(count, values.shape[0])
     if count > _HEAP_SELECTED:
-        return _bucket_sort(values, count, of_all=of_all)
+        return _bucket_sort(values, count)
     best = falling_order(values, count)
     return partial_sort(-values, count) if _ties(values[best], len(values)).any() else best[:count]
 
@@ -75,7 +74,7 @@ def _ties(falling: Floats, of: int) -> NDArray[np.bool_]:
     return tied if of <= REPLAYED else tied & (falling[1:] != -np.inf)
 
 
-def _bucket_sort(values: Floats, count: int, *, of_all: bool) -> Indices:
+def _bucket_sort(values: Floats, count: int) -> Indices:
     """The reference's sort for longer stretches; what overflows is in the lowest bucket."""
     if values.max() < 2.0**31 / _SCALE - 1:
         order = falling_order(values, count)
@@ -87,7 +86,7 @@ def _bucket_sort(values: Floats, count: int, *, of_all: bool) -> Indices:
     bucket = _bucket_of(values)
     rising = -bucket[order]
     budget = REPLAYED if len(values) <= REPLAYED else _REPLAYED_OF_MANY
-    lowest = bucket.min() if of_all else -rising[count - 1]
+    lowest = -rising[count - 1]
     for index in (-np.unique(rising[tied])).tolist():
         members = np.flatnonzero(bucket == index)
         budget -= len(members)
@@ -95,12 +94,8 @@ def _bucket_sort(values: Floats, count: int, *, of_all: bool) -> Indices:
             break
         start = int(np.searchsorted(rising, -index))
         keys = -values[members]
-        if index > lowest:
-            replay = sort(keys)
-        else:
-            replay = partial_sort(keys, len(keys) if of_all else count - start)
-        end = min(start + len(replay), count)
-        order[start:end] = members[replay[: end - start]]
+        replay = sort(keys) if index > lowest else partial_sort(keys, count - start)
+        order[start : start + len(replay)] = members[replay]
     return order[:count]
 
 
