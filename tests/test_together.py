@@ -25,7 +25,10 @@ from tests.together import launched, ranks, said
 
 SOON = 60.0
 # Two slots of 256 tokens, which a long prompt all but fills.
-ARGUMENTS = ("-c", "512", "-np", "2", "--context-shift", "--cache-ram", "0")
+ARGUMENTS = (
+    *("-c", "512", "-np", "2", "--context-shift", "--cache-ram", "0"),
+    *("--spec-type", "ngram-simple"),
+)
 # The best token leads so clearly that much could go wrong unseen: its probability shows it.
 GREEDY = {"temperature": 0, "n_predict": 12, "ignore_eos": True, "n_probs": 3}
 SEEDED = GREEDY | {"temperature": 1, "seed": 4, "top_k": 0, "top_p": 1, "min_p": 0}
@@ -33,6 +36,7 @@ CASES: dict[str, dict[str, Any]] = {
     "greedy": GREEDY | {"prompt": "in an"},
     "seeded": SEEDED | {"prompt": "the then tan"},
     "reused": GREEDY | {"prompt": "in an hour", "id_slot": 0, "n_predict": 4},
+    "guessed": GREEDY | {"prompt": "52\nM\nM\nZ52\nY\nY\nM\nM\nL" * 8},
     "shifted": GREEDY | {"prompt": "0123456789" * 25, "n_keep": 8},
 }
 DIFFER = ("timings", "generation_settings", "model", "completion_probabilities")
@@ -69,8 +73,10 @@ def test_answers_are_those_of_one_process(shared: RunningServer, alone: RunningS
         assert {k: v for k, v in ours.items() if k not in DIFFER} == {
             k: v for k, v in theirs.items() if k not in DIFFER
         }, name
-        assert ours["timings"]["cache_n"] == theirs["timings"]["cache_n"], name
-        assert ours.get("truncated") is (name == "shifted")
+        for figure in ("cache_n", "draft_n", "draft_n_accepted"):
+            assert ours["timings"].get(figure) == theirs["timings"].get(figure), (name, figure)
+        assert ours["truncated"] is (name == "shifted")
+        assert ("draft_n" in ours["timings"]) is (name == "guessed")
         # Each process adds up its half of every sum: that is all that differs.
         assert _logprobs(ours) == pytest.approx(_logprobs(theirs), abs=1e-5), name
 
