@@ -2,6 +2,7 @@
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -22,6 +23,7 @@ from engine.slot_files import InvalidSlotFile
 from engine.task import CompletionTask
 from engine.typed_layer import TypedLayer
 from tests.stepped import Server, tokens_of
+from tests.test_engine_slot_files import forged
 from tests.tiny_llama import TinyModel, load, sampling, task
 
 QUANTISED = ["q8_0", "q5_0", "q5_1", "q4_0", "q4_1"]
@@ -207,6 +209,26 @@ def test_a_file_with_other_types_is_refused(types: str, others: str, tmp_path: P
         other = Server(model_with(restored), n_parallel=1)
         with pytest.raises(InvalidSlotFile):
             other.scheduler.restore_slot(next(iter(other.scheduler._slots)), tmp_path / "slot")
+
+
+def out_of_step(description: Any, tensors: list[mx.array]) -> None:
+    """The second layer's second part begins a token later."""
+    second_part = 1 + 3 * 2 + 2
+    description["states"][0][3 * 3 + 4 + 3] += 1
+    for n in (second_part, second_part + 1):
+        tensors[n] = tensors[n][..., 1:, :]
+
+
+def test_a_file_whose_parts_are_out_of_step_is_refused(tmp_path: Path) -> None:
+    server = Server(model_with("q8_0", 16), n_parallel=1)
+    [slot] = server.scheduler._slots
+    server.answer(task("x" * 40))
+    server.scheduler.save_slot(slot, tmp_path / "slot")
+    forged(tmp_path / "slot", lambda description, tensors: None)
+    assert server.scheduler.restore_slot(slot, tmp_path / "slot").n_tokens == 47
+    forged(tmp_path / "slot", out_of_step)
+    with pytest.raises(InvalidSlotFile):
+        server.scheduler.restore_slot(slot, tmp_path / "slot")
 
 
 def test_what_the_model_computes_with_is_a_type_like_others(tmp_path: Path) -> None:
