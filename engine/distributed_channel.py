@@ -6,7 +6,6 @@ A message is a JSON array, after its length in four bytes.
 """
 
 import json
-import logging
 import queue
 import socket
 import struct
@@ -18,8 +17,6 @@ from typing import Any
 
 from engine.distributed_launch import Launch
 from engine.errors import ModelError
-
-log = logging.getLogger(__name__)
 
 Message = list[Any]
 
@@ -88,10 +85,10 @@ class Connection:
 class Followers:
     """Rank 0's side: a connection to each other rank, watched from then on."""
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: Launch, on_lost: Callable[[str], None]) -> None:
+        """`on_lost` is called on another thread, once, with why they can't go on together."""
         self._launch = launch
-        self.on_lost: Callable[[str], None] = log.error
-        """Called on another thread, once, with why the processes can't go on together."""
+        self._on_lost = on_lost
         self._connections: dict[int, Connection] = {}
         self._heard: dict[int, queue.SimpleQueue[Message]] = {}
         self._lock = threading.Lock()
@@ -177,7 +174,7 @@ class Followers:
             self._lost = reason
         for heard in self._heard.values():
             heard.put(["lost"])
-        self.on_lost(reason)
+        self._on_lost(reason)
         self._told.set()
 
 

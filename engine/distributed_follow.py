@@ -22,6 +22,7 @@ from engine.errors import ModelError
 from engine.kv_cache import use_cache_types
 from engine.loading import Weights, load_model
 from engine.loading.sharing import Share
+from engine.memory import give_back
 from engine.runner import Runner
 from engine.settings import EngineSettings
 
@@ -101,7 +102,7 @@ class _Leader:
         try:
             message = self._heard.get(timeout=_REST_SECONDS)
         except queue.Empty:
-            mx.clear_cache()
+            give_back()
             message = self._heard.get()
         if message is None:
             raise _Ended

@@ -12,7 +12,6 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 from engine.distributed_channel import Followers
@@ -60,17 +59,19 @@ def shared_engine(
 
     A draft model is rank 0's alone.
     """
-    followers = Followers(launch)
-    load = partial(
-        open_shared,
-        Path(settings.model),
-        n_ctx=n_ctx,
-        spare=engine_settings.n_ubatch,
-        launch=launch,
-        followers=followers,
-    )
+
+    def load(progress: Callable[[float], None] | None) -> OpenModel:
+        return open_shared(
+            Path(settings.model),
+            progress,
+            n_ctx=n_ctx,
+            spare=engine_settings.n_ubatch,
+            launch=launch,
+            followers=followers,
+        )
+
     engine = Engine(engine_settings, load, load_draft)
-    followers.on_lost = engine.give_up
+    followers = Followers(launch, engine.give_up)
     _stop_without_launcher()
     return engine, followers
 

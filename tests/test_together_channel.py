@@ -24,9 +24,15 @@ def launches() -> Iterator[list[Launch]]:
 
 
 @pytest.fixture
-def pair(launches: list[Launch]) -> Iterator[tuple[Followers, Connection]]:
+def lost() -> "Future[str]":
+    """Why the processes can't go on together, once that is told."""
+    return Future()
+
+
+@pytest.fixture
+def pair(launches: list[Launch], lost: "Future[str]") -> Iterator[tuple[Followers, Connection]]:
     """Rank 0's side and rank 1's."""
-    followers = Followers(launches[0])
+    followers = Followers(launches[0], lost.set_result)
     with ThreadPoolExecutor() as pool:
         connecting = pool.submit(connect, launches[1], ["same"])
         followers.gather(["same"])
@@ -64,11 +70,9 @@ def test_the_port_is_free_again_for_the_backend(
     ],
 )
 def test_an_end_is_told_to_whoever_asks_or_waits(
-    pair: tuple[Followers, Connection], last: list[str] | None, says: str
+    pair: tuple[Followers, Connection], lost: "Future[str]", last: list[str] | None, says: str
 ) -> None:
     followers, connection = pair
-    lost: Future[str] = Future()
-    followers.on_lost = lost.set_result
     if last is None:
         connection.close()
     else:
@@ -80,17 +84,17 @@ def test_an_end_is_told_to_whoever_asks_or_waits(
     assert str(error.value) == says
 
 
-def test_an_end_that_rank_0_wants_is_no_loss(pair: tuple[Followers, Connection]) -> None:
+def test_an_end_that_rank_0_wants_is_no_loss(
+    pair: tuple[Followers, Connection], lost: "Future[str]"
+) -> None:
     followers, connection = pair
-    lost: list[str] = []
-    followers.on_lost = lost.append
     followers.close("end", "")
     assert [connection.receive(), connection.receive()] == [["end", ""], None]
-    assert (followers.wait_lost(0.1), lost) == ("", [])
+    assert (followers.wait_lost(0.1), lost.done()) == ("", False)
 
 
-def test_strangers_are_not_taken_for_a_rank(launches: list[Launch]) -> None:
-    followers = Followers(launches[0])
+def test_strangers_are_not_taken_for_a_rank(launches: list[Launch], lost: "Future[str]") -> None:
+    followers = Followers(launches[0], lost.set_result)
     with ThreadPoolExecutor() as pool:
         gathering = pool.submit(followers.gather, ["same"])
         stranger = connect(launches[0], ["same"])  # says that it is rank 0
@@ -104,11 +108,11 @@ def test_strangers_are_not_taken_for_a_rank(launches: list[Launch]) -> None:
     assert connection.receive() == ["end", ""]
 
 
-def test_processes_that_differ_are_told_so(launches: list[Launch]) -> None:
+def test_processes_that_differ_are_told_so(launches: list[Launch], lost: "Future[str]") -> None:
     with ThreadPoolExecutor() as pool:
         connecting = pool.submit(connect, launches[1], ["mlx", "1"])
         with pytest.raises(ModelError) as error:
-            Followers(launches[0]).gather(["mlx", "2"])
+            Followers(launches[0], lost.set_result).gather(["mlx", "2"])
         ending = connecting.result(SOON).receive()
     assert str(error.value) == "rank 1 runs mlx 1 and rank 0 mlx 2: install the same everywhere"
     assert ending == ["end", "rank 1 runs mlx 1 and rank 0 mlx 2"]
