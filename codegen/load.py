@@ -223,7 +223,8 @@ def _error_text(name: str, data: dict[str, Any]) -> ErrorText:
 
 
 def _series(data: dict[str, Any]) -> Series:
-    return Series(data["name"], data["kind"], data["help"], data["attribute"], _decision(data))
+    decision, label = _decision(data), data.get("label", "")
+    return Series(data["name"], data["kind"], data["help"], data["attribute"], decision, label)
 
 
 def _samplers(data: dict[str, Any], problems: Problems) -> tuple[SamplerName, ...]:

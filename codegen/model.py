@@ -375,6 +375,8 @@ class Series:
     help: str
     attribute: str
     decision: Decision
+    label: str = ""
+    """What the places in a list of figures are told apart by."""
 
     @property
     def shown(self) -> bool:

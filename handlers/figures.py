@@ -21,4 +21,5 @@ class Figures:
         self.predicted_tokens_seconds = counts.predicted_recent.per_second
         self.requests_processing = counts.n_slots_processing
         self.requests_deferred = counts.n_tasks_deferred
+        self.spec_decode_num_accepted_tokens_per_pos_total = counts.n_accepted_per_position
         self.n_busy_slots_per_decode = counts.n_busy_slots / max(counts.n_decode, 1)

@@ -48,3 +48,18 @@ def test_counts_follow_what_was_served(start_server: StartServer) -> None:
     assert figures["tokens_predicted_total"] == "12"
     assert figures["n_tokens_max"] == "10"
     assert (figures["requests_processing"], figures["requests_deferred"]) == ("0", "0")
+
+
+def test_drafts_are_counted_and_their_tokens_by_place(start_server: StartServer) -> None:
+    guesses = ("--spec-type", "ngram-map-k", "--spec-ngram-map-k-size-n", "2")
+    server = start_server("--metrics", "-np", "1", *guesses, "--spec-ngram-map-k-size-m", "3")
+    before = httpx.get(f"{server.url}/metrics").text
+    body = {"prompt": "in an " * 6, "n_predict": 60, "temperature": 0, "ignore_eos": True}
+    timings = httpx.post(f"{server.url}/completion", json=body).json()["timings"]
+    after = httpx.get(f"{server.url}/metrics").text
+    series = "llamacpp:spec_decode_num_accepted_tokens_per_pos_total"
+    assert series not in before
+    places = re.findall(rf'^{series}{{position="(\d)"}} (\d+)$', after, re.MULTILINE)
+    assert [place for place, _ in places] == ["0", "1", "2"]
+    assert sum(int(count) for _, count in places) == timings["draft_n_accepted"] > 0
+    assert f"\nllamacpp:spec_decode_num_draft_tokens_total {timings['draft_n']}\n" in after

@@ -15,18 +15,19 @@ class Figures(Protocol):
 def render(figures: Figures) -> str:
     """All series in upstream's order: help, type and value lines."""
     return "".join(
-        f"# HELP {name} {text}\n# TYPE {name} {kind}\n{name} {_number(value)}\n"
-        for name, kind, value, text in (
+        f"# HELP {name} {text}\n# TYPE {name} {kind}\n{_lines(name, values)}"
+        for name, kind, values, text in (
             (
                 "small:tokens_predicted_total",
                 "counter",
-                figures.n_predicted,
+                {"": figures.n_predicted},
                 "Tokens generated.",
             ),
         )
+        if values
     )
 
 
-def _number(value: float) -> str:
-    """A number as a C++ stream prints it: six significant digits."""
-    return f"{value:.6g}"
+def _lines(name: str, values: dict[str, float]) -> str:
+    """Numbers as a C++ stream prints them: six significant digits."""
+    return "".join(f"{name}{label} {value:.6g}\n" for label, value in values.items())
