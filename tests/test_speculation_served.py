@@ -6,6 +6,8 @@ import pytest
 
 from codegen.capture.probes import Setup
 from codegen.capture.server import ROOT, model_file, our_command, start
+from generated import options
+from handlers.speculation import speculative_types
 
 
 def refused(*arguments: str) -> str:
@@ -57,3 +59,22 @@ def test_a_draft_model_without_a_use_is_said_once() -> None:
     finally:
         server.stop()
     assert said.count("the draft model isn't used without --spec-type draft-simple") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "types"),
+    [
+        ((), ("none",)),
+        (("--spec-type", "ngram-mod,ngram-simple"), ("none", "ngram-mod", "ngram-simple")),
+        (("--spec-type", "ngram-mod,none,bogus"), ("none", "none")),
+        (
+            ("--spec-type", "ngram-mod", "--spec-type", "none"),
+            ("none", "ngram-mod", "none"),
+        ),
+        (("--spec-default", "--spec-type", "ngram-map-k"), ("none", "ngram-map-k", "ngram-mod")),
+    ],
+)
+def test_kinds_add_up_unless_one_is_none(
+    arguments: tuple[str, ...], types: tuple[str, ...]
+) -> None:
+    assert speculative_types(options.parse(arguments, {}, lambda: ())) == types
