@@ -11,18 +11,15 @@ import sys
 import threading
 from pathlib import Path
 
-import mlx.core as mx
-
 from engine.distributed_channel import Connection, Message, connect
 from engine.distributed_launch import Launch
 from engine.distributed_open import greeting, join, loaded_message
 from engine.distributed_runner import Mirror
-from engine.engine import FREE_BUFFERS_KEPT
 from engine.errors import ModelError
 from engine.kv_cache import use_cache_types
 from engine.loading import Weights, load_model
 from engine.loading.sharing import Share
-from engine.memory import give_back
+from engine.memory import give_back, limit_free_buffers
 from engine.runner import Runner
 from engine.settings import EngineSettings
 
@@ -60,7 +57,7 @@ def _serve(
     path: Path, launch: Launch, settings: EngineSettings, leader: "_Leader", n_ctx: int | None
 ) -> None:
     leader.hear()
-    mx.set_cache_limit(FREE_BUFFERS_KEPT)
+    limit_free_buffers()
 
     def agree(own: Weights, n_values: int) -> Weights:
         leader.say("weights", own, n_values)

@@ -18,7 +18,7 @@ from engine.errors import GroupBroken, ModelError
 from engine.events import FailureKind
 from engine.kv_cache import cache_sizes, use_cache_types
 from engine.loading import LoadedModel
-from engine.memory import give_back
+from engine.memory import give_back, limit_free_buffers
 from engine.metrics import Metrics
 from engine.open_model import OpenModel
 from engine.pending import Pending, StepClock
@@ -41,8 +41,6 @@ OnProgress = Callable[[float], None]
 _STOPPED = "the server is shutting down"
 _PAUSE_SECONDS = 1.0
 """How long there has to be nothing to do before memory is given back."""
-FREE_BUFFERS_KEPT = 1 << 30
-"""Bytes of freed buffers MLX may hold on to: room for one step's temporaries, no hoard."""
 
 
 class Engine:
@@ -241,7 +239,7 @@ class Engine:
             mx.clear_streams()
 
     def _load(self) -> Scheduler:
-        mx.set_cache_limit(FREE_BUFFERS_KEPT)
+        limit_free_buffers()
         opened = self._open_model(self._on_progress)
         own_model, settings = opened.description.model, self.settings
         use_cache_types(own_model, settings.cache_type_k, settings.cache_type_v)

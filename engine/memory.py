@@ -1,8 +1,21 @@
-"""Gives memory back to the system while there is nothing to do."""
+"""Keeps MLX from hoarding memory, and gives it back to the system while there is nothing to do."""
 
 import ctypes
 
 import mlx.core as mx
+
+_KEPT_ON_CPU, _KEPT_ON_GPU = 32 << 20, 1 << 30
+"""Bytes of freed buffers that MLX may hold on to."""
+
+
+def limit_free_buffers() -> None:
+    """Bound what MLX keeps of freed memory: room for a step's temporaries, no hoard.
+
+    On a CPU new memory costs nothing that could be measured, while attention's temporaries, each
+    a little larger than the last chunk's, would pile up to more than a small model's weights.
+    """
+    on_cpu = mx.default_device().type == mx.DeviceType.cpu
+    mx.set_cache_limit(_KEPT_ON_CPU if on_cpu else _KEPT_ON_GPU)
 
 
 def give_back() -> None:

@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import mlx.core as mx
 import pytest
 
 import engine.engine
 from engine.engine import Engine
-from engine.memory import give_back
+from engine.memory import give_back, limit_free_buffers
 from tests.tiny_llama import load, settings
 
 SOON = 5.0
@@ -69,3 +70,12 @@ def test_an_engine_with_nothing_to_do_gives_it_back(idle: Callable[[], Engine], 
     while freed - resident() <= 50 * _MIB and time.monotonic() < end:
         time.sleep(0.01)
     assert freed - resident() > 50 * _MIB
+
+
+def test_little_of_what_is_freed_is_kept_meanwhile() -> None:
+    limit_free_buffers()
+    mx.clear_cache()
+    for n_mib in range(1, 33):
+        mx.eval(mx.zeros((n_mib, _MIB // 4)))
+    on_cpu = mx.default_device().type == mx.DeviceType.cpu
+    assert mx.get_cache_memory() <= (32 * _MIB if on_cpu else 1 << 30)
