@@ -10,6 +10,9 @@ from engine.slot import Slot
 from engine.steps.serving import Serving
 from engine.timings import now_us
 
+_WORTH_TRYING = 32
+"""Larger batches of guesses take long to try out and save little more."""
+
 
 @dataclass(slots=True, eq=False)
 class Decoded:
@@ -34,7 +37,8 @@ class Decode:
     def _batch(self) -> int:
         """How many tokens are decoded at once; tried out when two first are, as it takes long."""
         n_slots = len(self._serving.slots)
-        return self._runner.largest_batch(n_slots, n_slots * (1 + self._serving.n_draft_max))
+        most = n_slots * (1 + self._serving.n_draft_max)
+        return self._runner.largest_batch(n_slots, max(n_slots, min(most, _WORTH_TRYING)))
 
     def run(self) -> list[Decoded]:
         """Evaluate each generating slot's next token, and as many guesses as go with it."""
