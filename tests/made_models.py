@@ -203,7 +203,8 @@ RECIPES = {
         tied=True,
         embedding_scale=0.25,
         head_norms=True,
-        metadata={"rope.dimension_sections": [6, 5, 5, 0]},
+        seed=25,
+        metadata={"rope.dimension_sections": [8, 4, 4, 0]},
     ),
     "starcoder2": Recipe(
         "starcoder2",

@@ -49,7 +49,8 @@ class Architecture:
     one that sees the whole context, 0 if all do; `sliding_base` the base of their rotation where
     that isn't the other layers' own, and `most_context` the longest context that is computed
     rightly, None for any. Tensors of layers from `n_layers` on, which only draft, are left alone.
-    `keeps_places` says that llama-server never moves such a model's keys to other places.
+    `keeps_places` says that llama-server never moves such a model's keys to other places;
+    `still_pairs` are those of a head that no position turns.
     """
 
     module: str
@@ -64,6 +65,7 @@ class Architecture:
     most_context: int | None = None
     n_layers: int | None = None
     keeps_places: bool = False
+    still_pairs: tuple[int, ...] = ()
 
     def is_sliding(self, layer: int) -> bool:
         """Whether a layer sees only a window of the context."""
@@ -164,17 +166,20 @@ def untied_only(h: Hparams, tensors: Mapping[str, Any]) -> None:
         raise ModelError(f"{h.path} lacks tensor 'output.weight': download or convert it again")
 
 
-def sections_cover_rotation(h: Hparams, *, interleaved: bool) -> None:
-    """Refuse rotations by several kinds of position that leave a pair to none of a text's.
+def still_pairs(h: Hparams, *, interleaved: bool) -> tuple[int, ...]:
+    """The pairs of a head that aren't turned, where they turn by several kinds of position.
 
-    A text's positions are the same in time, height and width, so that it is turned as usual.
+    A text's positions are the same in time, height and width; pairs that llama.cpp gives to none
+    of these it gives to a kind that a text hasn't, and they stay as they are.
     """
-    sections = h.integers("rope.dimension_sections")[:3]
-    pairs = h.n_rot // 2
+    sections = h.integers("rope.dimension_sections")
     total = sum(sections)
-    covered = total >= pairs
+    if len(sections) < 3 or not total:
+        raise h.bad("rope.dimension_sections", f"is {sections}, which makes no positions")
+    places = [pair % total for pair in range(h.n_rot // 2)]
     if interleaved:
         # Pairs go round to time, height and width as long as each has some left.
-        covered = covered and all(pair < 3 * sections[pair % 3] for pair in range(pairs))
-    if len(sections) < 3 or not covered:
-        raise h.bad("rope.dimension_sections", f"is {sections}, less than {pairs} pairs")
+        still = [place >= 3 * sections[place % 3] for place in places]
+    else:
+        still = [place >= sum(sections[:3]) for place in places]
+    return tuple(pair for pair, is_still in enumerate(still) if is_still)

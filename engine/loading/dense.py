@@ -12,7 +12,7 @@ from engine.loading.architecture import (
     experts,
     feed_forward,
     rms_eps,
-    sections_cover_rotation,
+    still_pairs,
     untied_only,
     whole_heads,
     whole_rotation,
@@ -73,8 +73,8 @@ def qwen2(h: Hparams, tensors: Tensors, config: Config) -> Architecture:
 
 def qwen2vl(h: Hparams, tensors: Tensors, config: Config) -> Architecture:
     """The half of Qwen2-VL and Qwen2.5-VL that reads text."""
-    sections_cover_rotation(h, interleaved=False)
-    return replace(qwen2(h, tensors, config), keeps_places=True)
+    still = still_pairs(h, interleaved=False)
+    return replace(qwen2(h, tensors, config), keeps_places=True, still_pairs=still)
 
 
 def qwen3(h: Hparams, tensors: Tensors, config: Config) -> Architecture:
@@ -86,8 +86,8 @@ def qwen3(h: Hparams, tensors: Tensors, config: Config) -> Architecture:
 
 def qwen3vl(h: Hparams, tensors: Tensors, config: Config) -> Architecture:
     """The half of Qwen3-VL that reads text."""
-    sections_cover_rotation(h, interleaved=True)
-    return replace(qwen3(h, tensors, config), keeps_places=True)
+    still = still_pairs(h, interleaved=True)
+    return replace(qwen3(h, tensors, config), keeps_places=True, still_pairs=still)
 
 
 def qwen3moe(h: Hparams, tensors: Tensors, config: Config) -> Architecture:
@@ -109,8 +109,8 @@ def qwen3moe(h: Hparams, tensors: Tensors, config: Config) -> Architecture:
 
 def qwen3vlmoe(h: Hparams, tensors: Tensors, config: Config) -> Architecture:
     """The half of Qwen3-VL with experts that reads text."""
-    sections_cover_rotation(h, interleaved=True)
-    return replace(qwen3moe(h, tensors, config), keeps_places=True)
+    still = still_pairs(h, interleaved=True)
+    return replace(qwen3moe(h, tensors, config), keeps_places=True, still_pairs=still)
 
 
 def phi3(h: Hparams, tensors: Tensors, config: Config) -> Architecture:

@@ -41,6 +41,8 @@ _WIDE = (
     "nemotron_h",
 )  # fmt: skip
 _EXACT = ("A_log", "e_score_correction_bias", "expert_bias")
+# Divides a frequency so that no position turns a pair by anything.
+_NEVER = 1e30
 # Pieces of rows that are moved are multiples of this.
 _GROUP_THAT_MOVES = 32
 
@@ -219,7 +221,7 @@ def _rope(
         traditional=architecture.traditional,
         freq_base=base,
         freq_scale=scale,
-        factors=_rope_factors(file, h, n_ctx > orig_ctx),
+        factors=_stilled(_rope_factors(file, h, n_ctx > orig_ctx), h, architecture),
         attn_factor=attn * h.number("rope.scaling.attn_factor", 1.0),
         ext_factor=ext,
         beta_fast=yarn(options.beta_fast, "rope.scaling.yarn_beta_fast", 32),
@@ -245,6 +247,17 @@ def _rope_factors(file: GGUFFile, h: Hparams, is_long: bool) -> npt.NDArray[np.f
     if not ((factors > 1e-6) & (factors < 1e6)).all():
         raise ModelError(f"{file.path}: tensor '{tensor.name}' is damaged; convert the model again")
     return factors
+
+
+def _stilled(
+    factors: npt.NDArray[np.float32] | None, h: Hparams, architecture: Architecture
+) -> npt.NDArray[np.float32] | None:
+    """Divisors of the frequencies that leave some pairs all but without one."""
+    if not architecture.still_pairs:
+        return factors
+    made = np.ones(h.n_rot // 2, np.float32) if factors is None else factors
+    made[list(architecture.still_pairs)] = _NEVER
+    return made
 
 
 def _set_ropes(model: Any, h: Hparams, architecture: Architecture, rope: Rope) -> None:

@@ -16,7 +16,7 @@ from engine.loading.architecture import (
     experts,
     feed_forward,
     rms_eps,
-    sections_cover_rotation,
+    still_pairs,
     switch,
     tied_only,
     untied_only,
@@ -214,7 +214,6 @@ def qwen35moe(h: Hparams, tensors: Tensors, config: Config) -> Architecture:
 
 def _qwen35(h: Hparams, config: Config, module: str) -> Architecture:
     _delta_net_config(h, config)
-    sections_cover_rotation(h, interleaved=True)
     config["rope_parameters"] = {
         "type": "default",
         "partial_rotary_factor": config["partial_rotary_factor"],
@@ -222,7 +221,15 @@ def _qwen35(h: Hparams, config: Config, module: str) -> Architecture:
     }
     names = {_below_language_model(path): name for path, name in _QWEN35.items()}
     changes = {_below_language_model(p): c for p, c in _ungrouped_heads(config).items()}
-    return Architecture(module, config, names, changes, n_layers=_n_layers(h), keeps_places=True)
+    return Architecture(
+        module,
+        config,
+        names,
+        changes,
+        n_layers=_n_layers(h),
+        keeps_places=True,
+        still_pairs=still_pairs(h, interleaved=True),
+    )
 
 
 def _below_language_model(path: str) -> str:
