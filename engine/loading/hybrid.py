@@ -395,6 +395,7 @@ def nemotron_h(h: Hparams, tensors: Tensors, config: Config) -> Architecture:
         "use_conv_bias": _some_bias(tensors, "ssm_conv1d"),
     }
     if h.n_expert:
+        h.only("expert_group_count", 1, 1)
         config |= {
             "n_routed_experts": h.n_expert,
             "num_experts_per_tok": h.n_expert_used,
