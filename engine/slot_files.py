@@ -17,6 +17,7 @@ from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache
 from engine.cache import Checkpoint, SequenceCache
 from engine.cache_layers import can_always_trim
 from engine.kv_cache import type_names
+from engine.panels.layers import PanelLayer
 from engine.tensor_file import TensorFile, TensorFileError, TensorInfo, write
 from engine.typed_layer import TypedLayer
 from engine.window_cache import WindowCache, oldest_place
@@ -204,11 +205,18 @@ class SlotFiles:
         """Tells the model: names, types and shapes of its weights, and some of their numbers."""
         digest = hashlib.blake2b(digest_size=16)
         weights: Any = tree_flatten(self._model.parameters())
-        for name, value in weights:
+        for name, value in [*weights, *_panels_in(self._model)]:
             sample = value.reshape(-1)[:_SAMPLE]
             digest.update(f"{name} {value.dtype} {value.shape} ".encode())
             digest.update(np.array(mx.contiguous(sample).view(mx.uint8)).tobytes())
         return digest.hexdigest()
+
+
+def _panels_in(model: Any) -> Iterator[tuple[str, mx.array]]:
+    """The weights that are no parameters of MLX."""
+    for name, module in model.named_modules():
+        if isinstance(module, PanelLayer):
+            yield name, module.matrix.data
 
 
 def _taken(values: Iterator[T]) -> T:
