@@ -31,6 +31,8 @@ class RowLayer:
     ) -> None:
         """`places` gives each row's cache and its place there; `offsets` is int32 [rows]."""
         self.offset = offsets
+        self.seen: mx.array | None = None
+        """What the rows saw, once it is planned; evaluating it adds the rows to the caches."""
         self._places = places
         self._attention = attention
 
@@ -50,8 +52,8 @@ class RowLayer:
         """What each row sees of its sequence: [rows, heads, 1, D]."""
         if mask is not None or sinks is not None:
             raise NotImplementedError("only plain attention is computed for many rows in one go")
-        seen = self._attention(queries, keys, values, self._places, scale)
-        return seen.astype(queries.dtype)
+        self.seen = self._attention(queries, keys, values, self._places, scale)
+        return self.seen.astype(queries.dtype)
 
     def make_mask(
         self, n_tokens: int, *, return_array: bool = False, window_size: int | None = None
@@ -76,25 +78,42 @@ class RowStep:
         `caches` holds each row's; rows with the same caches stand together, in their order.
         """
         groups = [list(group) for _, group in groupby(caches, key=id)]
-        for group in groups:
-            for layer, shape in zip(group[0], self._shapes, strict=True):
-                make_room(layer, len(group), *shape)
-        offsets = [group[0][0].offset + n for group in groups for n in range(len(group))]
-        as_array = mx.array(offsets, dtype=mx.int32)
-        layers = [
-            RowLayer(
-                [(one[number], at) for one, at in zip(caches, offsets, strict=True)],
-                as_array,
-                attention,
-            )
+        sequences = [(group[0], len(group)) for group in groups]
+        logits: mx.array = self._model(token_array(tokens).T, cache=self._layers(sequences))
+        logits = logits[:, -1]
+        mx.eval(logits)
+        _added(sequences)
+        return logits
+
+    def read(self, tokens: Sequence[int], cache: LayerCaches) -> None:
+        """Evaluate tokens that follow those in the cache; nobody asks for their logits.
+
+        Each comes out as it would with `forward`, however the text is cut into pieces.
+        """
+        sequences = [(cache, len(tokens))]
+        layers = self._layers(sequences)
+        self._model(token_array(tokens).T, cache=layers)
+        # With what the last layer sees all of them have got their keys and values.
+        mx.eval([layer.seen for layer in layers])
+        _added(sequences)
+
+    def _layers(self, sequences: Sequence[tuple[LayerCaches, int]]) -> list[RowLayer]:
+        """Layers for so many rows of each of some sequences."""
+        for cache, count in sequences:
+            for layer, shape in zip(cache, self._shapes, strict=True):
+                make_room(layer, count, *shape)
+        held = [(cache, cache[0].offset + n) for cache, count in sequences for n in range(count)]
+        offsets = mx.array([place for _, place in held], dtype=mx.int32)
+        return [
+            RowLayer([(cache[number], place) for cache, place in held], offsets, attention)
             for number, attention in enumerate(self._attention)
         ]
-        logits: mx.array = self._model(token_array(tokens).T, cache=layers)[:, -1]
-        mx.eval(logits)
-        for group in groups:
-            for layer in group[0]:
-                layer.offset += len(group)
-        return logits
+
+
+def _added(sequences: Sequence[tuple[LayerCaches, int]]) -> None:
+    for cache, count in sequences:
+        for layer in cache:
+            layer.offset += count
 
 
 def row_step(model: Any, new_layers: Callable[[], LayerCaches]) -> RowStep | None:

@@ -12,7 +12,6 @@ from mlx_lm.models.cache import make_prompt_cache
 from engine.batching import batch_sizes, forward, largest_exact_batch, use_own_attention
 from engine.cache import SequenceCache, token_array
 from engine.cache_layers import LayerCaches
-from engine.panels.attention import moved
 from engine.rotation import KeyRotation, key_rotation
 from engine.row_step import RowStep, row_step
 from engine.window_cache import SPARE, use_window_caches
@@ -49,10 +48,11 @@ class Runner:
 
     def prefill(self, cache: SequenceCache, tokens: Sequence[int]) -> None:
         """Evaluate `tokens`, which follow those in the cache; nobody asks for their logits."""
-        self.model(token_array(tokens), cache=cache.layers)
-        mx.eval(cache.states())
-        for layer in cache.layers:
-            moved(layer)
+        if self._row_step is not None:
+            self._row_step.read(tokens, cache.layers)
+        else:
+            self.model(token_array(tokens), cache=cache.layers)
+            mx.eval(cache.states())
         cache.evaluated(tokens)
 
     def decode(
