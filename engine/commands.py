@@ -10,7 +10,7 @@ from engine.events import Failed, FailureKind
 from engine.pending import set_exception, set_result
 from engine.run import Request, send
 from engine.scheduler import Scheduler
-from engine.slot import Slot
+from engine.slots.slot import Slot
 
 T = TypeVar("T")
 

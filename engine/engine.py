@@ -13,10 +13,10 @@ from typing import Any, Literal, TypeVar
 
 import mlx.core as mx
 
+from engine.caches.typed_model import cache_sizes, use_cache_types
 from engine.commands import Ask, Cancel, Command, EngineUnavailable, OnSlot, Submit
 from engine.errors import GroupBroken, ModelError
 from engine.events import FailureKind
-from engine.kv_cache import cache_sizes, use_cache_types
 from engine.loading import LoadedModel
 from engine.memory import give_back, limit_free_buffers
 from engine.metrics import Metrics
@@ -25,9 +25,9 @@ from engine.pending import Pending, StepClock
 from engine.run import Request, Sink
 from engine.scheduler import Scheduler
 from engine.settings import ContextSizes, EngineSettings, context_sizes
-from engine.slot import Slot, SlotView
-from engine.slot_files import SlotFileFigures
-from engine.slot_pool import ReasoningEnd
+from engine.slots.files import SlotFileFigures
+from engine.slots.pool import ReasoningEnd
+from engine.slots.slot import Slot, SlotView
 from engine.speculation.compatible import difference
 from engine.task import CompletionTask
 from engine.tokenizer import Tokenizer

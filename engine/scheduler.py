@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.caches.prompt_cache import PromptCache
 from engine.events import FailureKind
 from engine.metrics import Metrics
-from engine.prompt_cache import PromptCache
 from engine.run import Request
-from engine.runner import Runner
+from engine.running.runner import Runner
 from engine.settings import ContextSizes, EngineSettings
-from engine.slot import Slot, SlotView
-from engine.slot_files import SlotFileFigures, SlotFiles
-from engine.slot_pool import ReasoningEnd, SlotPool
+from engine.slots.files import SlotFileFigures, SlotFiles
+from engine.slots.pool import ReasoningEnd, SlotPool
+from engine.slots.slot import Slot, SlotView
 from engine.speculation import make_speculator
 from engine.steps.admission import Admission
 from engine.steps.context_shift import ContextShift

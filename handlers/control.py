@@ -5,7 +5,7 @@ import asyncio
 from starlette.requests import Request
 from starlette.responses import Response
 
-from engine.slot_pool import ReasoningEnd
+from engine.slots.pool import ReasoningEnd
 from generated import errors, replies
 from generated.absent import ABSENT
 from generated.http import JsonResponse

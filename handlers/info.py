@@ -7,7 +7,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from engine.slot import SlotView
+from engine.slots.slot import SlotView
 from generated import errors, metrics, replies
 from generated.absent import ABSENT
 from generated.build import BUILD_INFO

@@ -15,9 +15,9 @@ from pathlib import Path
 import uvicorn
 
 from engine.blas import use_threads
-from engine.cache_types import cache_type
+from engine.caches.types import cache_type
 from engine.devices import devices
-from engine.distributed_launch import launch_of
+from engine.distributed.launch import launch_of
 from engine.engine import Engine
 from engine.errors import ModelError
 from engine.open_model import open_model

@@ -9,7 +9,7 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import Response
 
-from engine.slot_files import InvalidSlotFile, SlotFileError, SlotTooSmall
+from engine.slots.files import InvalidSlotFile, SlotFileError, SlotTooSmall
 from generated import errors, replies, wire
 from generated.api_error import ApiError
 from generated.http import JsonResponse, read_json

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from engine.distributed_channel import Followers
-from engine.distributed_follow import follow
-from engine.distributed_launch import Launch
-from engine.distributed_open import open_shared
+from engine.distributed.channel import Followers
+from engine.distributed.follow import follow
+from engine.distributed.launch import Launch
+from engine.distributed.open import open_shared
 from engine.engine import Engine
 from engine.errors import ModelError
 from engine.open_model import OpenModel

@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 from mlx_lm.models.cache import RotatingKVCache, make_prompt_cache
 
-from engine.batching import (
+from engine.running.batching import (
     batch_sizes,
     can_be_batched,
     forward,
     largest_exact_batch,
     use_own_attention,
 )
-from engine.runner import Runner
+from engine.running.runner import Runner
 from tests.made_server import made, made_server
 from tests.stepped import tokens_of
 from tests.tiny_llama import load, sampling, task

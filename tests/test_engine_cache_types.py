@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlx_lm.models.cache import ChunkedKVCache, KVCache, make_prompt_cache
 
-from engine.batching import largest_exact_batch
-from engine.cache import SequenceCache, token_array
-from engine.cache_types import cache_type
+from engine.caches.packed_attention import attention
+from engine.caches.prompt_cache import PromptCache
+from engine.caches.rotation import key_rotation
+from engine.caches.sequence import SequenceCache, token_array
+from engine.caches.typed_layer import TypedLayer
+from engine.caches.typed_model import cache_sizes, use_cache_types
+from engine.caches.types import cache_type
 from engine.errors import ModelError
-from engine.kv_cache import cache_sizes, use_cache_types
-from engine.packed_attention import attention
-from engine.prompt_cache import PromptCache
-from engine.rotation import key_rotation
-from engine.slot_files import InvalidSlotFile
+from engine.running.batching import largest_exact_batch
+from engine.slots.files import InvalidSlotFile
 from engine.task import CompletionTask
-from engine.typed_layer import TypedLayer
 from tests.stepped import Server, tokens_of
 from tests.test_engine_slot_files import forged
 from tests.tiny_llama import TinyModel, load, sampling, task

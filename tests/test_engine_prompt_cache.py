@@ -6,8 +6,8 @@ import mlx.core as mx
 import pytest
 from mlx_lm.models.cache import make_prompt_cache
 
-from engine.cache import SequenceCache
-from engine.prompt_cache import PromptCache
+from engine.caches.prompt_cache import PromptCache
+from engine.caches.sequence import SequenceCache
 from tests.stepped import Server, tokens_of
 from tests.tiny_llama import TinyModel, load, model_here, task
 

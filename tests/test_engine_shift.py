@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from mlx_lm.models.cache import make_prompt_cache
 
-from engine.cache import SequenceCache
+from engine.caches.rotation import KeyRotation, key_rotation
+from engine.caches.sequence import SequenceCache
 from engine.events import Failed, Final
-from engine.rotation import KeyRotation, key_rotation
 from tests.stepped import Server, tokens_of
 from tests.tiny_llama import load, model_here, task
 

@@ -13,8 +13,8 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine.slot_files import InvalidSlotFile, InvalidTokens, SlotFileError, SlotTooSmall
-from engine.tensor_file import TensorFile, write
+from engine.slots.files import InvalidSlotFile, InvalidTokens, SlotFileError, SlotTooSmall
+from engine.slots.tensor_file import TensorFile, write
 from tests.stepped import Server, tokens_of
 from tests.tiny_llama import TinyModel, greedy, load, task
 

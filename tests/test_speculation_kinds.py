@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ModelError
-from engine.runner import Runner
+from engine.running.runner import Runner
 from engine.speculation import NgramSizes, make_speculator
 from engine.speculation.drafter import Drafter
 from engine.speculation.ngram_cache import LookupFileError, NgramCache, read_lookup_file

@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from codegen.capture.server import RunningServer, model_file
-from engine.cache import SequenceCache
-from engine.distributed_launch import Launch, launch_of
-from engine.distributed_runner import CHANGES
+from engine.caches.sequence import SequenceCache
+from engine.distributed.launch import Launch, launch_of
+from engine.distributed.runner import CHANGES
 from engine.errors import ModelError
 from engine.loading import load_model
 from engine.loading.sharing import Share

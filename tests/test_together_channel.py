@@ -6,9 +6,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from engine.distributed_channel import Connection, Followers, connect
-from engine.distributed_launch import Launch
-from engine.distributed_open import agree
+from engine.distributed.channel import Connection, Followers, connect
+from engine.distributed.launch import Launch
+from engine.distributed.open import agree
 from engine.errors import ModelError
 from tests.together import free_ports
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from engine.cache import SequenceCache
-from engine.runner import Logits, Runner
+from engine.caches.sequence import SequenceCache
+from engine.running.runner import Logits, Runner
 
 _CHUNK = 256
 _CANDIDATES = 10

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 
 from engine.errors import ModelError
-from engine.runner import Runner
+from engine.running.runner import Runner
 from engine.speculation.draft_model import DraftModel
 from engine.speculation.drafter import Drafter
 from engine.speculation.ngram_cache import LookupFileError, NgramCache, read_lookup_file

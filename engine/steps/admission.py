@@ -7,8 +7,8 @@ from dataclasses import replace
 from engine.events import Failed, FailureKind
 from engine.run import Request, Run, Stage, send
 from engine.sampling import Sampler, SamplingParams
-from engine.slot import Slot
-from engine.slot_pool import SlotPool
+from engine.slots.pool import SlotPool
+from engine.slots.slot import Slot
 from engine.text import TextStream
 from engine.vocabulary import Vocabulary
 

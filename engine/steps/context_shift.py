@@ -1,8 +1,8 @@
 """Context shift: makes room in slots that are full."""
 
-from engine.rotation import KeyRotation
+from engine.caches.rotation import KeyRotation
 from engine.run import Run, Stage
-from engine.slot import Slot
+from engine.slots.slot import Slot
 from engine.steps.serving import Serving
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from engine.run import Run, Stage
-from engine.runner import Logits, Runner
-from engine.slot import Slot
+from engine.running.runner import Logits, Runner
+from engine.slots.slot import Slot
 from engine.steps.serving import Serving
 from engine.timings import now_us
 

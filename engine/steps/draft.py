@@ -1,7 +1,7 @@
 """Draft: guesses of what follows in each slot, for the decode step to check."""
 
 from engine.run import Run, Stage
-from engine.slot import Slot
+from engine.slots.slot import Slot
 from engine.speculation import Speculator
 from engine.steps.serving import Serving
 

@@ -2,11 +2,11 @@
 
 import mlx.core as mx
 
-from engine.cache import SequenceCache
+from engine.caches.sequence import SequenceCache
 from engine.run import Run, Stage
-from engine.runner import Runner
+from engine.running.runner import Runner
 from engine.settings import EngineSettings
-from engine.slot import Slot
+from engine.slots.slot import Slot
 from engine.steps.progress import ProgressReports
 from engine.steps.serving import Serving
 from engine.task import CompletionTask

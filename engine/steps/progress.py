@@ -2,7 +2,7 @@
 
 from engine.events import Begin, Progress
 from engine.run import Run
-from engine.slot import Slot
+from engine.slots.slot import Slot
 from engine.steps.serving import Serving
 
 

@@ -2,7 +2,7 @@
 
 from engine.events import Candidate, TokenProbs
 from engine.run import Run
-from engine.slot import Slot
+from engine.slots.slot import Slot
 from engine.steps.decode import Decoded
 from engine.steps.draft import Draft
 from engine.steps.progress import ProgressReports

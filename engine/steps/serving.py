@@ -7,8 +7,8 @@ import mlx.core as mx
 from engine.events import Event, Failed, FailureKind
 from engine.metrics import Metrics
 from engine.run import Run, Stage, send
-from engine.slot import Slot
-from engine.slot_pool import SlotPool
+from engine.slots.pool import SlotPool
+from engine.slots.slot import Slot
 from engine.timings import now_us
 from engine.vocabulary import Vocabulary
 

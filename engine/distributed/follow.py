@@ -11,16 +11,16 @@ import sys
 import threading
 from pathlib import Path
 
-from engine.distributed_channel import Connection, Message, connect
-from engine.distributed_launch import Launch
-from engine.distributed_open import greeting, join, loaded_message
-from engine.distributed_runner import Mirror
+from engine.caches.typed_model import use_cache_types
+from engine.distributed.channel import Connection, Message, connect
+from engine.distributed.launch import Launch
+from engine.distributed.open import greeting, join, loaded_message
+from engine.distributed.runner import Mirror
 from engine.errors import ModelError
-from engine.kv_cache import use_cache_types
 from engine.loading import Weights, load_model
 from engine.loading.sharing import Share
 from engine.memory import give_back, limit_free_buffers
-from engine.runner import Runner
+from engine.running.runner import Runner
 from engine.settings import EngineSettings
 
 log = logging.getLogger(__name__)

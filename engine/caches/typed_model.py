@@ -9,12 +9,12 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import CacheList, KVCache, RotatingKVCache, make_prompt_cache
 
-from engine.batching import use_own_attention
-from engine.cache import token_array
-from engine.cache_layers import LayerCaches
-from engine.cache_types import CacheType, cache_type, dtype_name
+from engine.caches.layers import LayerCaches
+from engine.caches.sequence import token_array
+from engine.caches.typed_layer import TypedLayer
+from engine.caches.types import CacheType, cache_type, dtype_name
 from engine.errors import ModelError
-from engine.typed_layer import TypedLayer
+from engine.running.batching import use_own_attention
 
 log = logging.getLogger(__name__)
 

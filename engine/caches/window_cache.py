@@ -11,7 +11,7 @@ import mlx.core as mx
 from mlx_lm.models.base import create_causal_mask
 from mlx_lm.models.cache import CacheList, RotatingKVCache
 
-from engine.typed_layer import TypedLayer
+from engine.caches.typed_layer import TypedLayer
 
 _STEP = 256
 SPARE = 512

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from engine.distributed_launch import Launch
+from engine.distributed.launch import Launch
 from engine.errors import ModelError
 
 Message = list[Any]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from engine.cache import SequenceCache
+from engine.caches.sequence import SequenceCache
 from engine.events import Final, TokenProbs
 from engine.run import Request, Run
 from engine.task import CompletionTask

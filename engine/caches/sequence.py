@@ -7,9 +7,9 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.cache_layers import LayerCaches, arrange, can_always_trim, copied
-from engine.rotation import KeyRotation
-from engine.window_cache import narrow, oldest_place, window_of
+from engine.caches.layers import LayerCaches, arrange, can_always_trim, copied
+from engine.caches.rotation import KeyRotation
+from engine.caches.window_cache import narrow, oldest_place, window_of
 
 _BLOCK = 512
 

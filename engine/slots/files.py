@@ -14,13 +14,13 @@ import numpy as np
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache, make_prompt_cache
 
-from engine.cache import Checkpoint, SequenceCache
-from engine.cache_layers import can_always_trim
-from engine.kv_cache import type_names
+from engine.caches.layers import can_always_trim
+from engine.caches.sequence import Checkpoint, SequenceCache
+from engine.caches.typed_layer import TypedLayer
+from engine.caches.typed_model import type_names
+from engine.caches.window_cache import WindowCache, oldest_place
 from engine.panels.layers import PanelLayer
-from engine.tensor_file import TensorFile, TensorFileError, TensorInfo, write
-from engine.typed_layer import TypedLayer
-from engine.window_cache import WindowCache, oldest_place
+from engine.slots.tensor_file import TensorFile, TensorFileError, TensorInfo, write
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models import base
 
-from engine.cache_types import GROUP, turned
-from engine.typed_layer import Packed, TypedLayer
+from engine.caches.typed_layer import Packed, TypedLayer
+from engine.caches.types import GROUP, turned
 
 _fused = base.scaled_dot_product_attention
 

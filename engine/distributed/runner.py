@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from engine.batching import can_be_batched, trial_sizes, use_own_attention
-from engine.cache import SequenceCache
-from engine.cache_layers import LayerCaches
-from engine.distributed_channel import Followers, Message
+from engine.caches.layers import LayerCaches
+from engine.caches.rotation import KeyRotation
+from engine.caches.sequence import SequenceCache
+from engine.distributed.channel import Followers, Message
 from engine.errors import GroupBroken
-from engine.rotation import KeyRotation
-from engine.runner import Logits, Runner
+from engine.running.batching import can_be_batched, trial_sizes, use_own_attention
+from engine.running.runner import Logits, Runner
 
 log = logging.getLogger(__name__)
 

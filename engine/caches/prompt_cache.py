@@ -2,7 +2,7 @@
 
 import logging
 
-from engine.cache import SequenceCache
+from engine.caches.sequence import SequenceCache
 
 log = logging.getLogger(__name__)
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from engine.prompt_cache import PromptCache
-from engine.slot import Slot, SlotView
+from engine.caches.prompt_cache import PromptCache
+from engine.slots.slot import Slot, SlotView
 from engine.task import CompletionTask
 
 ReasoningEnd = Literal["not_running", "not_controlled", "asked"]

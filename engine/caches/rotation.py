@@ -7,7 +7,7 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import CacheList
 
-from engine.cache_layers import LayerCaches, copied, has_no_keys, is_plain
+from engine.caches.layers import LayerCaches, copied, has_no_keys, is_plain
 
 log = logging.getLogger(__name__)
 

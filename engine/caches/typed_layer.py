@@ -7,7 +7,7 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import CacheList
 
-from engine.cache_types import CacheType
+from engine.caches.types import CacheType
 
 Move = Callable[[mx.array, int], mx.array]
 """Called with keys [1, H, T, D] and a distance: the keys so much further on."""

@@ -18,13 +18,13 @@ import numpy as np
 from mlx_lm.models import base
 from mlx_lm.models.cache import ArraysCache, CacheList
 
-from engine.batched_states import BatchedStates
-from engine.cache import token_array
-from engine.cache_layers import LayerCaches, copied, is_plain
-from engine.packed_attention import attention
-from engine.row_step import RowLayer, RowStep
-from engine.typed_layer import TypedLayer
-from engine.window_cache import WindowCache
+from engine.caches.layers import LayerCaches, copied, is_plain
+from engine.caches.packed_attention import attention
+from engine.caches.sequence import token_array
+from engine.caches.typed_layer import TypedLayer
+from engine.caches.window_cache import WindowCache
+from engine.running.batched_states import BatchedStates
+from engine.running.row_step import RowLayer, RowStep
 
 log = logging.getLogger(__name__)
 

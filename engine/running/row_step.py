@@ -13,8 +13,8 @@ import mlx.core as mx
 import numpy as np
 from mlx_lm.models.cache import KVCache
 
-from engine.cache import token_array
-from engine.cache_layers import LayerCaches, copied
+from engine.caches.layers import LayerCaches, copied
+from engine.caches.sequence import token_array
 from engine.panels.attention import RowAttention, can_attend, make_room
 
 log = logging.getLogger(__name__)

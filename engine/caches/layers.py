@@ -8,8 +8,8 @@ import mlx.core as mx
 from mlx.utils import tree_map
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache
 
+from engine.caches.typed_layer import Move, TypedLayer
 from engine.panels.attention import moved
-from engine.typed_layer import Move, TypedLayer
 
 LayerCaches = list[Any]
 """mlx-lm's cache objects, or `TypedLayer`s, one for each layer of the model."""

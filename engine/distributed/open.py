@@ -9,9 +9,9 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.distributed_channel import PROTOCOL, Followers, Message
-from engine.distributed_launch import Launch
-from engine.distributed_runner import SharedRunner
+from engine.distributed.channel import PROTOCOL, Followers, Message
+from engine.distributed.launch import Launch
+from engine.distributed.runner import SharedRunner
 from engine.errors import ModelError
 from engine.loading import LoadedModel, Weights
 from engine.loading.sharing import Share

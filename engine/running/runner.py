@@ -9,12 +9,12 @@ import mlx.core as mx
 import numpy as np
 from mlx_lm.models.cache import make_prompt_cache
 
-from engine.batching import batch_sizes, forward, largest_exact_batch, use_own_attention
-from engine.cache import SequenceCache, token_array
-from engine.cache_layers import LayerCaches
-from engine.rotation import KeyRotation, key_rotation
-from engine.row_step import RowStep, row_step
-from engine.window_cache import SPARE, use_window_caches
+from engine.caches.layers import LayerCaches
+from engine.caches.rotation import KeyRotation, key_rotation
+from engine.caches.sequence import SequenceCache, token_array
+from engine.caches.window_cache import SPARE, use_window_caches
+from engine.running.batching import batch_sizes, forward, largest_exact_batch, use_own_attention
+from engine.running.row_step import RowStep, row_step
 
 log = logging.getLogger(__name__)
 

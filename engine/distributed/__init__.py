@@ -1,0 +1,1 @@
+"""A model that several processes or machines hold together."""

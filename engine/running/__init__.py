@@ -1,0 +1,1 @@
+"""Runs a model over tokens, one sequence or many rows at once."""
