@@ -1,5 +1,6 @@
 """The engine's thread: loading, answering, stopping, and never leaving anybody waiting."""
 
+import itertools
 import queue
 import subprocess
 import sys
@@ -228,18 +229,19 @@ def test_a_step_that_does_not_return_fails_all_and_later_answers_nobody(
     start: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine, running, waiting, late = start(n_parallel=1), Client(), Client(), Client()
-    let_go = threading.Event()
+    let_go, steps = threading.Event(), itertools.count()
     plain = Scheduler.step
 
     def stuck(self: Scheduler) -> None:
-        assert let_go.wait(SOON)
+        # Not the steps that a first token takes, and before the text ends.
+        assert next(steps) < 5 or let_go.wait(SOON)
         plain(self)
 
+    monkeypatch.setattr(Scheduler, "step", stuck)
     engine.submit(task(n_predict=-1), running)
     engine.submit(task(), waiting)
     running.until(Token)
     assert engine.check(SOON)
-    monkeypatch.setattr(Scheduler, "step", stuck)
     slots = engine.slots()
     while engine.check(0.2):
         slots = engine.slots()
