@@ -229,22 +229,24 @@ def test_a_step_that_does_not_return_fails_all_and_later_answers_nobody(
     start: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine, running, waiting, late = start(n_parallel=1), Client(), Client(), Client()
-    let_go, steps = threading.Event(), itertools.count()
+    hangs, let_go, steps = threading.Event(), threading.Event(), itertools.count()
     plain = Scheduler.step
 
     def stuck(self: Scheduler) -> None:
         # Not the steps that a first token takes, and before the text ends.
-        assert next(steps) < 5 or let_go.wait(SOON)
+        if next(steps) == 5:
+            hangs.set()
+            assert let_go.wait(SOON)
         plain(self)
 
     monkeypatch.setattr(Scheduler, "step", stuck)
     engine.submit(task(n_predict=-1), running)
     engine.submit(task(), waiting)
     running.until(Token)
-    assert engine.check(SOON)
+    assert hangs.wait(SOON) and engine.check(SOON)
     slots = engine.slots()
     while engine.check(0.2):
-        slots = engine.slots()
+        pass
     engine.submit(task(), late)
     failed = Failed("server", "a step didn't return within 0.2 seconds")
     assert running.end() == waiting.end() == late.end() == failed
