@@ -61,6 +61,7 @@ class Scheduler:
         runner = (
             model if isinstance(model, Runner) else Runner(model, vocabulary.n_tokens, spare=spare)
         )
+        runner.prepare()
         draft_runner = None if draft is None else Runner(draft, vocabulary.n_tokens)
         speculator = make_speculator(settings.speculation, runner, draft_runner)
         self._slots = _slots(runner, settings, sizes, speculates=speculator is not None)

@@ -37,6 +37,10 @@ class Runner:
         self._n_vocab = n_vocab
         self._in_one_go = in_one_go
 
+    def prepare(self) -> None:
+        """Try out and compile what the first request would otherwise wait for."""
+        _ = self._row_step
+
     def new_cache(self) -> SequenceCache:
         """An empty cache."""
         return SequenceCache(self._new_layers)
