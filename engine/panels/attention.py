@@ -17,7 +17,6 @@ from engine.panels.native import attention, available, stand_ins
 
 # Each part of the work is a token's queries of one key head; this is enough for all threads.
 _GROUPS = 64
-_ROOM = 256
 _FIRST_ROWS = 16
 
 
@@ -86,7 +85,7 @@ def make_room(cache: Any, n_tokens: int, n_kv_heads: int, head_dim: int) -> None
     wanted = cache.offset + n_tokens
     if cache.keys is not None and cache.keys.shape[2] >= wanted and not shared(cache):
         return
-    room = -(-wanted // _ROOM) * _ROOM
+    room = -(-wanted // cache.step) * cache.step
     for name in ("keys", "values"):
         new = mx.zeros((1, n_kv_heads, room, head_dim), mx.float32)
         if cache.offset:

@@ -20,6 +20,7 @@ from engine.panels.attention import RowAttention, can_attend, make_room
 log = logging.getLogger(__name__)
 
 _TRIAL = [0, 1, 2]
+_TRIAL_ROOM = 16
 _TOLERANCE = 1e-3
 
 
@@ -125,6 +126,9 @@ def row_step(model: Any, new_layers: Callable[[], LayerCaches]) -> RowStep | Non
     on_cpu = mx.default_device().type == mx.DeviceType.cpu
     if not on_cpu or not all(type(layer) is KVCache for layer in layers):
         return None
+    for layer in layers:
+        # No more room than the trial takes.
+        layer.step = _TRIAL_ROOM
     try:
         model(token_array(_TRIAL), cache=layers)
         shapes = [(layer.keys.shape[1], layer.keys.shape[3]) for layer in layers]
