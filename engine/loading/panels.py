@@ -102,9 +102,9 @@ def _biases_are_halves(raw: Bytes, kind: TensorType) -> bool:
 
 
 def _is_plain(module: Any) -> bool:
-    if type(module) is SwitchLinear:
+    if type(module) in (SwitchLinear, QuantizedSwitchLinear):
         return bool(module.output_dims % LANES == 0)
-    return type(module) in (Linear, Embedding)
+    return type(module) in (Linear, QuantizedLinear, Embedding, QuantizedEmbedding)
 
 
 def use_panels(model: Any, matrices: dict[str, PanelMatrix]) -> None:
@@ -125,12 +125,10 @@ def use_panels(model: Any, matrices: dict[str, PanelMatrix]) -> None:
 
 def panels_of(module: Any) -> PanelMatrix | None:
     """The panels of a layer that mlx-lm loaded, None if it isn't of a kind that can be one."""
-    if type(module) in (QuantizedLinear, QuantizedEmbedding) and module.mode == "affine":
-        return _quantised_panels(module)
-    if type(module) is QuantizedSwitchLinear and module.mode == "affine":
-        return _quantised_panels(module) if module.output_dims % LANES == 0 else None
     if not _is_plain(module):
         return None
+    if "scales" in module:
+        return _quantised_panels(module) if module.mode == "affine" else None
     weight = module.weight.reshape(-1, module.weight.shape[-1])
     form = float_form(str(weight.dtype).removeprefix("mlx.core."))
     if form.kind == "bfloat16":

@@ -13,7 +13,7 @@ import mlx.core as mx
 import numpy as np
 
 from engine.panels.form import LANES
-from engine.panels.native import attention, available, stand_ins
+from engine.panels.native import address_of, attention, available, stand_ins
 
 # Each part of the work is a token's queries of one key head; this is enough for all threads.
 _GROUPS = 64
@@ -66,12 +66,12 @@ class RowAttention:
 
     def _make(self, n_heads: int, n_kv_heads: int, head_dim: int, scale: float) -> mx.array:
         append, attend = attention(head_dim)
-        head = struct.pack("<qqf4xQ", n_heads, n_kv_heads, scale, self._rows.ctypes.data)
+        head = struct.pack("<qqf4xQ", n_heads, n_kv_heads, scale, address_of(self._rows))
         self._what = np.frombuffer(head, np.uint8).copy()
         width = (n_heads + 2 * n_kv_heads) * head_dim
         self._made_for = (n_heads, n_kv_heads, head_dim, scale)
         return stand_ins(
-            [self._what.ctypes.data],
+            [address_of(self._what)],
             _GROUPS,
             (n_heads * head_dim, width),
             attend,
@@ -122,11 +122,6 @@ def _memory(cache: Any) -> _Memory:
         if not (keys.flags.c_contiguous and values.flags.c_contiguous):
             cache.keys, cache.values = mx.contiguous(cache.keys), mx.contiguous(cache.values)
             return _memory(cache)
-        known = _Memory(cache.keys, _address(keys), _address(values), keys.shape[2])
+        known = _Memory(cache.keys, address_of(keys), address_of(values), keys.shape[2])
         cache.memory = known
     return known
-
-
-def _address(array: Any) -> int:
-    at: int = array.__array_interface__["data"][0]
-    return at

@@ -4,7 +4,7 @@ import mlx.core as mx
 import numpy as np
 
 from engine.panels.form import LANES, Form
-from engine.panels.native import StandIns, kernel, stand_ins
+from engine.panels.native import StandIns, address_of, kernel, stand_ins
 
 _FLOATS: dict[str, mx.Dtype] = {
     "float32": mx.float32,
@@ -27,7 +27,7 @@ class PanelMatrix:
     def product(self, x: mx.array) -> mx.array:
         """`x` float32 [..., n_columns] times the matrix transposed: float32 [..., n_rows]."""
         if self._stand_in is None:
-            self._stand_in = self._make_stand_in()
+            self._stand_in = _stand_ins(self, 1).each[0]
         return x.astype(mx.float32) @ self._stand_in
 
     def rows(self, which: mx.array) -> mx.array:
@@ -57,9 +57,6 @@ class PanelMatrix:
         if form.bits == 4:
             quants = mx.concatenate([quants & 15, quants >> 4], axis=3)
         return quants.reshape(n, groups.shape[1], -1).astype(mx.float32) * scales + biases
-
-    def _make_stand_in(self) -> mx.array:
-        return _stand_ins(self, 1).each[0]
 
 
 class PanelExperts:
@@ -95,7 +92,7 @@ class PanelExperts:
 
 def _stand_ins(matrix: PanelMatrix, n_experts: int) -> StandIns:
     """What stands for each expert's part of a matrix."""
-    start = np.array(matrix.data, copy=False).ctypes.data
+    start = address_of(np.array(matrix.data, copy=False))
     n_rows = matrix.n_rows // n_experts
     step = matrix.data.shape[1] * (n_rows // LANES)
     shape = (n_rows, matrix.n_columns)

@@ -96,6 +96,12 @@ def attention(head_dim: int) -> tuple[int, int]:
     return int(module.get_function_address("append")), int(module.get_function_address("attend"))
 
 
+def address_of(array: Any) -> int:
+    """Where a numpy array's memory begins."""
+    at: int = array.__array_interface__["data"][0]
+    return at
+
+
 class StandIns(NamedTuple):
     """Matrices to multiply with."""
 

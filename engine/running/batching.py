@@ -151,7 +151,6 @@ def _try_batches(model: Any, caches: Sequence[LayerCaches], most: int, step: Row
         # Different lengths, as slots have them.
         model(token_array([0] * (n + 1)), cache=layers)
     alone = [_Alone(evaluate, [copied(layer) for layer in layers]) for layers in caches]
-
     plain = all(map(is_plain, caches[0]))
 
     def is_exact(size: int) -> bool:
