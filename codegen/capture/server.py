@@ -1,7 +1,6 @@
 """Starts a server, the reference or this one, waits until it is ready, and stops it."""
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -106,18 +105,16 @@ def serving(command: Sequence[str], setup: Setup) -> Iterator[RunningServer]:
 
 def model_file(model: str) -> Path:
     """A set-up's model: "made:NAME" is written on first use, "smollm2" is a package's."""
-    if model == "smollm2":
-        path = CACHE / "smollm2.gguf"
-        if not path.exists():
-            found = _tests_say("smollm2")
-            path.symlink_to(found)
-        return path
     name = model.removeprefix("made:")
     path = CACHE / f"{name}.gguf"
     if not path.exists():
+        # Several processes may want it first: each puts a finished one in its place.
         unfinished = path.with_suffix(f".{os.getpid()}")
-        _tests_say("made_models", name, str(unfinished))
-        shutil.move(unfinished, path)
+        if model == "smollm2":
+            unfinished.symlink_to(_tests_say("smollm2"))
+        else:
+            _tests_say("made_models", name, str(unfinished))
+        unfinished.replace(path)
     return path
 
 
